@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The short way in; CMake does the work. `make help` lists the targets.
+
+JOBS  ?= $(shell nproc)
+# Random simulations in `check` (plain and sanitized build) and in `check-deep`.
+SEEDS ?= 100000
+SEEDS_DEBUG ?= 2000
+SEEDS_DEEP ?= 1000000
+# Executions of each fuzzer in `check-deep`.
+FUZZ_RUNS ?= 10000000
+HOURS ?= 1
+PREFIX ?= /usr/local
+
+RELEASE = build/release
+CTEST = ctest -j$(JOBS) --output-on-failure --no-tests=error
+SAY = @printf '\n==> %s\n'
+
+.PHONY: all run check check-deep soak mutants deps release debug clean install help
+.DEFAULT_GOAL = all
+
+all: release
+
+help:
+	@echo 'make             the packages that are missing, then build/release'
+	@echo 'make run         build, then show the main job: a cluster, a death, a healing'
+	@echo 'make check       everything that must hold before a commit (10 min on 2 cores)'
+	@echo 'make check-deep  all sanitizers, compilers, fuzzers, a million seeds (60 min)'
+	@echo 'make soak        simulate for HOURS=1 on all cores'
+	@echo 'make mutants     which test catches which deliberate bug'
+	@echo 'make debug       build/debug, with AddressSanitizer and UBSan'
+	@echo 'make install     into PREFIX=/usr/local (DESTDIR is honoured)'
+	@echo 'make deps        only the packages; make clean removes build/'
+
+deps:
+	@scripts/deps build
+
+# Ninja looks after everything but the presets.
+build/%/build.ninja: CMakePresets.json
+	cmake --preset $*
+
+release: deps
+	@$(MAKE) -s --no-print-directory build/release/build.ninja
+	cmake --build build/release -j$(JOBS)
+
+debug: deps
+	@$(MAKE) -s --no-print-directory build/debug/build.ninja
+	cmake --build build/debug -j$(JOBS)
+
+run: release
+	@$(RELEASE)/coppice demo
+
+# The sanitized build takes the tests that are about our code; the plain one takes all, at
+# full length, and comes last: its closing lines are the result.
+check:
+	@scripts/deps check
+	$(SAY) 'clang, warnings as errors'
+	@scripts/build-if clang clang-release $(JOBS)
+	$(SAY) 'AddressSanitizer and UndefinedBehaviorSanitizer: build'
+	@$(MAKE) --no-print-directory debug
+	$(SAY) 'release: build'
+	@$(MAKE) --no-print-directory release
+	$(SAY) 'AddressSanitizer and UndefinedBehaviorSanitizer: test'
+	@cd build/debug && COPPICE_SEEDS=$(SEEDS_DEBUG) $(CTEST) -LE 'live|style|install'
+	$(SAY) 'release: test'
+	@cd build/release && COPPICE_SEEDS=$(SEEDS) $(CTEST)
+
+check-deep:
+	@scripts/deps deep
+	@JOBS=$(JOBS) SEEDS=$(SEEDS_DEEP) FUZZ_RUNS=$(FUZZ_RUNS) scripts/check-deep
+
+soak: release
+	@JOBS=$(JOBS) HOURS=$(HOURS) COPPICE=$(RELEASE)/coppice scripts/soak
+
+mutants:
+	@scripts/deps check
+	@JOBS=$(JOBS) scripts/mutants
+
+install: release
+	cmake --install build/release --prefix $(PREFIX)
+
+clean:
+	rm -rf build

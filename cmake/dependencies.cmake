@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+# libc, libcrypto and libuv are needed. Everything else is found or left out, and said.
+
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+
+find_package(PkgConfig QUIET)
+if(PkgConfig_FOUND)
+    pkg_check_modules(LIBUV QUIET IMPORTED_TARGET libuv>=1.40)
+endif()
+if(NOT LIBUV_FOUND)
+    message(FATAL_ERROR "libuv (1.40 or later) was not found by pkg-config. "
+                        "On Debian: apt-get install pkg-config libuv1-dev, or: make deps")
+endif()
+coppice_say("libuv" "on" "${LIBUV_VERSION}")
+
+find_package(OpenSSL 1.1.1 QUIET COMPONENTS Crypto)
+if(NOT OPENSSL_FOUND)
+    message(FATAL_ERROR "libcrypto (OpenSSL 1.1.1 or later) was not found. "
+                        "On Debian: apt-get install libssl-dev, or: make deps")
+endif()
+coppice_say("libcrypto" "on" "${OPENSSL_VERSION}")
+
+if(COPPICE_TESTS AND NOT COPPICE_FUZZ)
+    if(PkgConfig_FOUND)
+        pkg_check_modules(CMOCKA QUIET IMPORTED_TARGET cmocka)
+    endif()
+    if(CMOCKA_FOUND)
+        coppice_say("cmocka" "on" "${CMOCKA_VERSION}: unit and simulation tests")
+    else()
+        coppice_say("cmocka" "off" "not found (libcmocka-dev): NO unit and simulation tests")
+    endif()
+endif()

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+# Headers, both libraries, the command, manual pages, coppice.pc and the CMake package.
+
+include(CMakePackageConfigHelpers)
+set(package ${CMAKE_INSTALL_LIBDIR}/cmake/coppice)
+
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/coppice
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(TARGETS coppice_shared EXPORT coppice-targets)
+install(TARGETS coppice_static EXPORT coppice-static-targets)
+if(TARGET coppice)
+    install(TARGETS coppice)
+endif()
+foreach(section 1 3 7)
+    file(GLOB pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/man/*.${section})
+    if(pages)
+        install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
+    endif()
+endforeach()
+
+# Relative to the .pc file, so that an installed tree can be moved. LIBDIR may be absolute.
+set(pcdir ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig)
+file(RELATIVE_PATH COPPICE_PC_PREFIX ${pcdir} ${CMAKE_INSTALL_PREFIX})
+string(REGEX REPLACE "/$" "" COPPICE_PC_PREFIX "${COPPICE_PC_PREFIX}")
+configure_file(cmake/coppice.pc.in coppice.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/coppice.pc
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+# The archive needs targets for libuv and libcrypto in the consumer's build, the shared
+# library does not: two sets, and the second only when it is asked for.
+install(EXPORT coppice-targets NAMESPACE coppice:: DESTINATION ${package})
+install(EXPORT coppice-static-targets NAMESPACE coppice:: DESTINATION ${package})
+configure_package_config_file(cmake/coppice-config.cmake.in coppice-config.cmake
+                              INSTALL_DESTINATION ${package})
+write_basic_package_version_file(coppice-config-version.cmake
+                                 COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/coppice-config.cmake
+              ${PROJECT_BINARY_DIR}/coppice-config-version.cmake DESTINATION ${package})

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+# The libraries, the command and the benchmarks.
+#
+# Sources are globbed: a new file is a new file and no change here, so that two people who
+# each add one do not meet in this list. CONFIGURE_DEPENDS makes every build look again.
+
+# Folders of the pure core: no I/O, no clock, no thread. tests/style holds them to it.
+set(COPPICE_PURE_FOLDERS base wire tree node roster detect sweep probe stack)
+
+# coppice_sources(<out> <target> <pattern>...): what the patterns find, or an empty
+# translation unit, because an archive must have at least one object.
+function(coppice_sources out target)
+    file(GLOB_RECURSE found CONFIGURE_DEPENDS ${ARGN})
+    if(NOT found)
+        set(stub ${PROJECT_BINARY_DIR}/generated/${target}_empty.c)
+        if(NOT EXISTS ${stub})
+            file(WRITE ${stub} "typedef int ${target}_empty;\n")
+        endif()
+        set(found ${stub})
+        coppice_say("${target}" "empty" "no sources yet")
+    endif()
+    set(${out} ${found} PARENT_SCOPE)
+endfunction()
+
+# Code that talks to the system sees all of it; pure code sees ISO C and nothing else.
+add_library(coppice_system INTERFACE)
+target_compile_definitions(coppice_system INTERFACE _GNU_SOURCE)
+
+set(patterns "")
+foreach(folder IN LISTS COPPICE_PURE_FOLDERS)
+    list(APPEND patterns ${PROJECT_SOURCE_DIR}/src/${folder}/*.c)
+endforeach()
+coppice_sources(sources coppice_pure ${patterns})
+add_library(coppice_pure STATIC ${sources})
+target_link_libraries(coppice_pure PRIVATE coppice_flags OpenSSL::Crypto)
+
+coppice_sources(sources coppice_sim ${PROJECT_SOURCE_DIR}/src/sim/*.c)
+add_library(coppice_sim STATIC ${sources})
+target_link_libraries(coppice_sim PRIVATE coppice_flags coppice_system
+                                  PUBLIC coppice_pure Threads::Threads)
+
+coppice_sources(sources coppice_net ${PROJECT_SOURCE_DIR}/src/net/*.c)
+add_library(coppice_net STATIC ${sources})
+target_link_libraries(coppice_net PRIVATE coppice_flags coppice_system
+                                  PUBLIC coppice_pure PkgConfig::LIBUV Threads::Threads)
+
+foreach(part coppice_pure coppice_sim coppice_net)
+    target_include_directories(${part} PUBLIC ${PROJECT_SOURCE_DIR}/include
+                                              ${PROJECT_SOURCE_DIR}/src)
+endforeach()
+
+# What is shipped: the same objects, once as an archive and once as a shared library that
+# shows cop_* and hides cop__*.
+set(parts $<TARGET_OBJECTS:coppice_pure> $<TARGET_OBJECTS:coppice_sim>
+          $<TARGET_OBJECTS:coppice_net>)
+set(map ${PROJECT_SOURCE_DIR}/cmake/coppice.map)
+add_library(coppice_shared SHARED ${parts})
+add_library(coppice_static STATIC ${parts})
+set_target_properties(coppice_shared PROPERTIES
+    OUTPUT_NAME coppice EXPORT_NAME coppice LINKER_LANGUAGE C
+    VERSION ${PROJECT_VERSION} SOVERSION ${COPPICE_SOVERSION} LINK_DEPENDS ${map})
+set_target_properties(coppice_static PROPERTIES
+    OUTPUT_NAME coppice EXPORT_NAME static LINKER_LANGUAGE C)
+target_link_options(coppice_shared PRIVATE -Wl,--version-script=${map}
+                                           -Wl,-Bsymbolic-functions)
+if(NOT COPPICE_SANITIZE AND NOT COPPICE_FUZZ) # a sanitizer's run-time is in the executable
+    target_link_options(coppice_shared PRIVATE -Wl,-z,defs)
+endif()
+foreach(shipped coppice_shared coppice_static)
+    target_include_directories(${shipped} PUBLIC
+        $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+        $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+    target_link_libraries(${shipped} PRIVATE $<BUILD_INTERFACE:coppice_flags>)
+endforeach()
+target_link_libraries(coppice_shared PRIVATE PkgConfig::LIBUV OpenSSL::Crypto Threads::Threads)
+target_link_libraries(coppice_static PUBLIC PkgConfig::LIBUV OpenSSL::Crypto Threads::Threads)
+add_library(coppice::coppice ALIAS coppice_shared)
+add_library(coppice::static ALIAS coppice_static)
+
+# The command: one file that needs no library of ours, so that it starts fast and can be
+# copied. What tests want to call (drawing, node sets, JSON) is an archive of its own.
+file(GLOB tools CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/*.c)
+set(commands ${tools})
+list(FILTER commands INCLUDE REGEX "/(main|cmd_[^/]*)\\.c$")
+set(common ${tools})
+list(FILTER common EXCLUDE REGEX "/(main|cmd_[^/]*)\\.c$")
+if(NOT common)
+    coppice_sources(common coppice_tools_common ${PROJECT_SOURCE_DIR}/tools/no_such_file.c)
+endif()
+add_library(coppice_tools_common STATIC ${common})
+target_include_directories(coppice_tools_common PUBLIC ${PROJECT_SOURCE_DIR}/tools)
+target_link_libraries(coppice_tools_common PRIVATE coppice_flags coppice_system
+                                           PUBLIC coppice_sim coppice_net coppice_pure)
+
+if(EXISTS ${PROJECT_SOURCE_DIR}/tools/main.c AND NOT COPPICE_FUZZ)
+    add_executable(coppice ${commands})
+    target_link_libraries(coppice PRIVATE coppice_flags coppice_system coppice_tools_common)
+    coppice_say("coppice (command)" "on" "tools/")
+elseif(COPPICE_FUZZ)
+    coppice_say("coppice (command)" "off" "fuzzers only")
+else()
+    coppice_say("coppice (command)" "off" "tools/main.c is not there")
+endif()
+
+file(GLOB benches CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/*.c)
+if(NOT COPPICE_FUZZ)
+    foreach(source IN LISTS benches)
+        get_filename_component(name ${source} NAME_WE)
+        string(REGEX REPLACE "^bench_" "" name ${name})
+        add_executable(bench_${name} ${source})
+        target_link_libraries(bench_${name} PRIVATE coppice_flags coppice_system
+                                                    coppice_tools_common)
+    endforeach()
+endif()

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COPPICE_NODE_H
+#define COPPICE_NODE_H
+
+#include <coppice/buf.h>
+#include <coppice/error.h>
+#include <coppice/types.h>
+#include <coppice/view.h>
+
+/*
+ * One node, without I/O.
+ *
+ * A node is a deterministic state machine. A driver (TCP, the simulator, ...) puts events in,
+ * each with the time, and carries out the effects that come out, in their order. There is no
+ * clock, no random source, no socket, no thread and no callback inside.
+ *
+ *   1. Events are borrowed for the call. Effects belong to the caller until the next step
+ *      that is given the same `struct cop_effects`.
+ *   2. Only cop_buf is shared, by reference count. An effect holds a reference that
+ *      cop_effects_clear gives back; who keeps a buffer longer takes one of its own.
+ *   3. One node is used by one thread at a time.
+ *
+ * What a driver promises:
+ *   4. Frames between two living incarnations arrive in order, once, and none is lost, also
+ *      over a connection that breaks and is made again.
+ *   5. A SEND to a peer without connection makes one. If that is refused, PEER_DOWN(REFUSED).
+ *   6. CONNECT(p) means: keep a connection to p, and tell me when it ends. If p cannot be
+ *      reached that is PEER_DOWN with the reason; the driver does not try again by itself.
+ *      CLOSE(p) ends that wish; the driver may age the connection out.
+ *   7. PEER_UP(p, incarnation) for every connection made and for every changed incarnation,
+ *      before the first frame of that incarnation.
+ *   8. PEER_DOWN is evidence with its reason, never a verdict.
+ */
+struct cop_node;
+struct cop_stats;
+
+/* ---- frames -------------------------------------------------------------------------- */
+
+/* What every message says about its world. Encoded by wire/, 48 bytes. */
+struct cop_header {
+    uint16_t kind;  /* enum cop__kind of wire/messages.h */
+    uint16_t flags; /* none defined; must be 0 */
+    cop_id sender;
+    cop_id receiver;
+    cop_incarnation sender_incarnation;
+    cop_incarnation receiver_incarnation;
+    cop_epoch epoch;
+    uint32_t length; /* of the payload */
+};
+
+struct cop_frame {
+    struct cop_header header;
+    struct cop_buf *payload; /* NULL if length is 0 */
+};
+
+/* ---- events -------------------------------------------------------------------------- */
+
+enum cop_event_kind {
+    COP_EVENT_RECV,      /* `frame` came from `peer` */
+    COP_EVENT_TICK,      /* the time of cop_deadline has come (also the very first event) */
+    COP_EVENT_PEER_UP,   /* connected to `peer`, which lives as `incarnation` */
+    COP_EVENT_PEER_DOWN, /* connection to `peer` ended or could not be made: `why` */
+    COP_EVENT_SUBMIT,    /* a request of the application */
+    COP_EVENT_SENT,      /* bytes that the driver could not yet send: `backlog_bytes` */
+};
+
+enum cop_down {
+    COP_DOWN_CLOSED,  /* the connection was closed or reset */
+    COP_DOWN_REFUSED, /* nobody listens at its address */
+    COP_DOWN_SILENT,  /* no answer in time */
+};
+
+enum cop_request_kind {
+    COP_REQUEST_PROBE, /* ask everyone in a tree, count who answers */
+    COP_REQUEST_ABORT, /* end the request whose token is `target` */
+};
+
+struct cop_request {
+    enum cop_request_kind kind;
+    uint64_t token;      /* chosen by the caller, comes back with COMPLETE; unique per node */
+    cop_time timeout_ns; /* PROBE: 0 for the default */
+    struct cop_shape shape; /* PROBE: tree to use; kind 0 for the view's own */
+    bool outcome;           /* PROBE: tell everyone the result, too */
+    uint64_t target;        /* ABORT */
+};
+
+struct cop_event {
+    enum cop_event_kind kind;
+    cop_time now;
+    cop_id peer;                       /* RECV, PEER_UP, PEER_DOWN */
+    cop_incarnation incarnation;       /* PEER_UP */
+    enum cop_down why;                 /* PEER_DOWN */
+    const struct cop_frame *frame;     /* RECV */
+    const struct cop_request *request; /* SUBMIT */
+    uint64_t backlog_bytes;            /* SENT: over all peers; above COP_BACKLOG_MAX
+                                          submissions get COP_EAGAIN until it falls again */
+};
+
+#define COP_BACKLOG_MAX (UINT64_C(4) << 20)
+
+/* ---- effects ------------------------------------------------------------------------- */
+
+enum cop_effect_kind {
+    COP_EFFECT_SEND,     /* `frame` to `peer` */
+    COP_EFFECT_CONNECT,  /* keep a connection to `peer` */
+    COP_EFFECT_CLOSE,    /* the connection to `peer` is no longer needed */
+    COP_EFFECT_COMPLETE, /* request `token` ended with `status`; `result` may be NULL */
+};
+
+struct cop_effect {
+    enum cop_effect_kind kind;
+    cop_id peer;
+    struct cop_frame frame;
+    uint64_t token;
+    int status;
+    struct cop_buf *result; /* decode with cop_probe_result */
+};
+
+struct cop_effects {
+    struct cop_effect *items;
+    uint32_t count;
+    uint32_t capacity;
+};
+
+/* Gives the references back and empties the list, keeping its memory. */
+void cop_effects_clear(struct cop_effects *effects);
+/* The same, and frees the memory. */
+void cop_effects_free(struct cop_effects *effects);
+
+/* ---- the node ------------------------------------------------------------------------ */
+
+struct cop_config {
+    cop_id self;
+    cop_incarnation incarnation; /* of this life; larger than every earlier one */
+    struct cop_view *view;       /* the node takes its own reference */
+    struct cop_stats *stats;     /* counters to write to; may be shared; NULL for none */
+    cop_time now;
+};
+
+/* COP_EINVAL if `self` is not in the view; COP_ENOMEM. */
+int cop_node_create(const struct cop_config *config, struct cop_node **out);
+void cop_node_destroy(struct cop_node *node);
+
+/*
+ * Takes one event and appends what is to be done to `effects` after clearing it.
+ *   0            done
+ *   COP_EAGAIN   SUBMIT only: too much in flight; nothing happened, try after a COMPLETE
+ *   COP_EINVAL   SUBMIT only: the request is not possible
+ *   COP_ENOMEM   the node is out of memory in the middle of a step: it has stopped for good.
+ *                Destroy it; to its peers this is a crash. Every later step says the same.
+ */
+int cop_step(struct cop_node *node, const struct cop_event *event,
+             struct cop_effects *effects);
+
+/* When the next TICK is due; COP_TIME_NEVER if none. May be in the past: then at once. */
+cop_time cop_deadline(const struct cop_node *node);
+
+cop_id cop_node_id(const struct cop_node *node);
+cop_incarnation cop_node_incarnation(const struct cop_node *node);
+const struct cop_view *cop_node_view(const struct cop_node *node);
+
+/* What this node believes of a member just now. */
+enum cop_status { COP_ALIVE, COP_SUSPECT };
+struct cop_belief {
+    cop_incarnation incarnation;
+    uint32_t denial;
+    enum cop_status status;
+};
+struct cop_belief cop_node_belief(const struct cop_node *node, cop_id id);
+
+/* A number that two nodes share if and (but for chance) only if their states are equal. */
+uint64_t cop_node_digest(const struct cop_node *node);
+/* How many sweeps the node keeps anything of (tests: nothing may stay for ever). */
+uint32_t cop_node_sweeps(const struct cop_node *node);
+/* Checks the invariants of all layers; NULL, or the text of the first that fails. */
+const char *cop_node_check(const struct cop_node *node);
+/* Bytes of private memory that the node holds now (without shared buffers and view). */
+size_t cop_node_bytes(const struct cop_node *node);
+
+/* ---- results ------------------------------------------------------------------------- */
+
+/* What a probe found. Borrowed from the COMPLETE effect's buffer until freed. */
+struct cop_probe_result {
+    uint32_t members;          /* asked: n of the view */
+    uint32_t answered;         /* exactly once each */
+    uint64_t fingerprint;      /* sum over the answered of cop_probe_fingerprint(id) */
+    struct cop_ranks dead;     /* not answered, and known to be lost */
+    struct cop_ranks silent;   /* not answered in time, though not known to be lost */
+    cop_time elapsed_ns;
+};
+int cop_probe_result(const struct cop_buf *result, struct cop_probe_result *out);
+void cop_probe_result_free(struct cop_probe_result *result);
+/* The share of one member in `fingerprint`: a check that nobody was counted twice. */
+uint64_t cop_probe_fingerprint(cop_id id);
+
+#endif

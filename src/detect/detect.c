@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "detect/detect.h"
+
+#include "base/rankset.h"
+#include "roster/roster.h"
+
+#include <stdlib.h>
+
+/* Beliefs in one NEWS frame; more go in several. */
+#define NEWS_MAX 4096u
+
+/*
+ * Invariants: all four sets are sorted; I am in none of them but perhaps `dirty`; every
+ * neighbour is watched once for it.
+ */
+struct detect {
+    struct cop__node_timer flush; /* runs while `dirty` is not empty */
+    struct cop__node_timer retry; /* runs while `silent` is not empty */
+    struct cop_ranks neighbours;  /* in the repaired tree of the view, at the last flush */
+    struct cop_ranks dirty;       /* of whom I have news that is not passed on */
+    struct cop_ranks silent;      /* watched peers that did not answer */
+    struct cop_ranks told;        /* suspects that were told so */
+};
+
+static struct detect *state(const struct cop_node *node)
+{
+    return cop__layer_state(node, COP__SLOT_DETECT);
+}
+
+static void put(struct cop_node *node, struct cop_ranks *set, cop_id id)
+{
+    if (cop__rankset_put(set, id))
+        cop__fail(node, COP_ENOMEM);
+}
+
+/* ---- news ---------------------------------------------------------------------------- */
+
+/* One frame with beliefs [from, to): of `ids`, or of the whole roster if NULL. */
+static struct cop_buf *encode_news(const struct cop_node *node, const struct cop_ranks *ids,
+                                   uint32_t from, uint32_t to)
+{
+    uint32_t count = to - from;
+    uint8_t *bytes = malloc((size_t)count * COP__SIZE_belief);
+    if (!bytes)
+        return NULL;
+    struct cop__writer writer = cop__writer(bytes, (size_t)count * COP__SIZE_belief);
+    for (uint32_t i = from; i < to; i++) {
+        struct cop__belief belief = ids ? cop__roster_get(node, ids->items[i])
+                                        : cop__roster_at(node, i);
+        cop__belief_put(&writer, &belief);
+    }
+    struct cop__msg_news news = {.beliefs = {bytes, count}};
+    struct cop_buf *buf = cop__encode_news(&news);
+    free(bytes);
+    return buf;
+}
+
+static void send_news(struct cop_node *node, cop_id to, const struct cop_ranks *ids)
+{
+    uint32_t count = ids ? ids->count : cop__roster_count(node);
+    for (uint32_t from = 0; from < count; from += NEWS_MAX) {
+        uint32_t end = count - from < NEWS_MAX ? count : from + NEWS_MAX;
+        cop__roster_send(node, to, COP__KIND_NEWS, encode_news(node, ids, from, end));
+    }
+}
+
+/* D4: tells a suspect once what is said of it. */
+static void tell_suspect(struct cop_node *node, cop_id id)
+{
+    struct detect *detect = state(node);
+    if (cop__rankset_has(&detect->told, id))
+        return;
+    put(node, &detect->told, id);
+    struct cop_ranks one = {.items = &id, .count = 1};
+    send_news(node, id, &one);
+}
+
+void cop__on_news(struct cop_node *node, const struct cop_frame *frame)
+{
+    struct cop__msg_news news;
+    if (cop__decode_news(frame->payload->data, frame->payload->length, &news)) {
+        COP__COUNT(node, ignored_malformed);
+        return;
+    }
+    bool any = false;
+    for (uint32_t i = 0; i < news.beliefs.count; i++) {
+        struct cop__belief belief = cop__belief_at(news.beliefs, i);
+        any |= cop__roster_merge(node, &belief);
+    }
+    if (!any)
+        COP__COUNT(node, ignored_repeated);
+}
+
+/* ---- neighbours ---------------------------------------------------------------------- */
+
+static struct cop_tree view_tree(const struct cop_node *node)
+{
+    return (struct cop_tree){
+        .shape = *cop_view_shape(node->view),
+        .n = cop_view_size(node->view),
+        .root = 0,
+        .repair = COP_REPAIR_SPLICE,
+        .dead = cop__roster_dead(node),
+    };
+}
+
+/* My parent and children in the repaired tree, as sorted ids. */
+static void find_neighbours(struct cop_node *node, struct cop_ranks *out)
+{
+    struct cop_tree tree = view_tree(node);
+    struct cop_ranks children = {0};
+    if (cop_tree_children(&tree, node->rank, &children))
+        cop__fail(node, COP_ENOMEM);
+    cop_rank parent = cop_tree_parent(&tree, node->rank);
+    if (parent != COP_RANK_NONE)
+        put(node, out, cop_view_id(node->view, parent));
+    for (uint32_t i = 0; i < children.count; i++)
+        put(node, out, cop_view_id(node->view, children.items[i]));
+    cop_ranks_free(&children);
+}
+
+static void swap_neighbours(struct cop_node *node, struct cop_ranks *now)
+{
+    struct detect *detect = state(node);
+    for (uint32_t i = 0; i < now->count; i++)
+        if (!cop__rankset_has(&detect->neighbours, now->items[i]))
+            cop__watch(node, now->items[i]);
+    for (uint32_t i = 0; i < detect->neighbours.count; i++)
+        if (!cop__rankset_has(now, detect->neighbours.items[i]))
+            cop__unwatch(node, detect->neighbours.items[i]);
+    struct cop_ranks old = detect->neighbours;
+    detect->neighbours = *now;
+    *now = old;
+}
+
+/* D3: to old neighbours what changed (also to one that I lose now, if it lives), to new
+ * ones everything. */
+static void pass_on(struct cop_node *node, const struct cop_ranks *old)
+{
+    struct detect *detect = state(node);
+    for (uint32_t i = 0; i < detect->neighbours.count; i++) {
+        cop_id id = detect->neighbours.items[i];
+        send_news(node, id, cop__rankset_has(old, id) ? &detect->dirty : NULL);
+    }
+    for (uint32_t i = 0; i < old->count; i++) {
+        cop_id id = old->items[i];
+        if (!cop__rankset_has(&detect->neighbours, id) && !cop__roster_is_suspect(node, id))
+            send_news(node, id, &detect->dirty);
+    }
+}
+
+static void on_flush(struct cop_node *node, struct cop__node_timer *timer)
+{
+    (void)timer;
+    struct cop_ranks other = {0};
+    find_neighbours(node, &other);
+    if (!node->failed) {
+        swap_neighbours(node, &other);
+        pass_on(node, &other);
+    }
+    state(node)->dirty.count = 0;
+    cop_ranks_free(&other);
+}
+
+static void on_change(struct cop_node *node, const struct cop__change *change)
+{
+    struct detect *detect = state(node);
+    cop__rankset_drop(&detect->told, change->id);
+    put(node, &detect->dirty, change->id);
+    if (!cop__timer_is_running(&detect->flush.timer))
+        cop__timer_set(node, &detect->flush, node->now + COP__NEWS_DELAY);
+}
+
+/* ---- evidence ------------------------------------------------------------------------ */
+
+static void on_peer_down(struct cop_node *node, cop_id peer, enum cop_down why)
+{
+    struct detect *detect = state(node);
+    if (cop_view_rank(node->view, peer) == COP_RANK_NONE || peer == node->self)
+        return;
+    if (why == COP_DOWN_REFUSED) { /* D1 */
+        if (!cop__roster_is_suspect(node, peer)) {
+            cop__roster_suspect(node, peer);
+            tell_suspect(node, peer);
+        }
+    } else if (why == COP_DOWN_CLOSED) {
+        if (cop__is_watched(node, peer))
+            cop__emit_connect(node, peer);
+    } else if (cop__is_watched(node, peer)) { /* D2 */
+        put(node, &detect->silent, peer);
+        if (!cop__timer_is_running(&detect->retry.timer))
+            cop__timer_set(node, &detect->retry, node->now + COP__RETRY_DELAY);
+    }
+}
+
+static void on_retry(struct cop_node *node, struct cop__node_timer *timer)
+{
+    (void)timer;
+    struct detect *detect = state(node);
+    for (uint32_t i = 0; i < detect->silent.count; i++)
+        if (cop__is_watched(node, detect->silent.items[i]))
+            cop__emit_connect(node, detect->silent.items[i]);
+    detect->silent.count = 0;
+}
+
+bool cop__detect_admit(struct cop_node *node, const struct cop_header *header)
+{
+    if (!cop__roster_admit(node, header))
+        return false;
+    if (cop__roster_is_suspect(node, header->sender))
+        tell_suspect(node, header->sender);
+    return true;
+}
+
+/* ---- the layer ----------------------------------------------------------------------- */
+
+static void start(struct cop_node *node)
+{
+    struct detect *detect = state(node);
+    detect->flush.fire = on_flush;
+    detect->retry.fire = on_retry;
+    cop__timer_init(&detect->flush.timer);
+    cop__timer_init(&detect->retry.timer);
+    struct cop_ranks none = {0};
+    find_neighbours(node, &none);
+    if (node->failed) {
+        cop_ranks_free(&none);
+        return;
+    }
+    swap_neighbours(node, &none);
+    pass_on(node, &none);
+}
+
+static void fini(struct cop_node *node)
+{
+    struct detect *detect = state(node);
+    cop_ranks_free(&detect->neighbours);
+    cop_ranks_free(&detect->dirty);
+    cop_ranks_free(&detect->silent);
+    cop_ranks_free(&detect->told);
+}
+
+static void digest_set(const struct cop_ranks *set, struct cop__digest *digest)
+{
+    cop__digest_word(digest, set->count);
+    for (uint32_t i = 0; i < set->count; i++)
+        cop__digest_word(digest, set->items[i]);
+}
+
+static void digest_state(const struct cop_node *node, struct cop__digest *digest)
+{
+    const struct detect *detect = state(node);
+    digest_set(&detect->neighbours, digest);
+    digest_set(&detect->dirty, digest);
+    digest_set(&detect->silent, digest);
+    digest_set(&detect->told, digest);
+}
+
+static const char *check(const struct cop_node *node)
+{
+    const struct detect *detect = state(node);
+    for (uint32_t i = 0; i < detect->neighbours.count; i++)
+        if (!cop__is_watched(node, detect->neighbours.items[i]))
+            return "detect: a neighbour is not watched";
+    if (node->started && (detect->dirty.count > 0) != cop__timer_is_running(&detect->flush.timer))
+        return "detect: news waits without a deadline";
+    if (node->started && detect->silent.count > 0 && !cop__timer_is_running(&detect->retry.timer))
+        return "detect: a silent peer waits without a deadline";
+    return NULL;
+}
+
+static size_t bytes(const struct cop_node *node)
+{
+    const struct detect *detect = state(node);
+    return sizeof(cop_rank) * (detect->neighbours.capacity + detect->dirty.capacity +
+                               detect->silent.capacity + detect->told.capacity);
+}
+
+const struct cop__layer cop__detect_layer = {
+    .name = "detect",
+    .size = sizeof(struct detect),
+    .start = start,
+    .fini = fini,
+    .on_peer_down = on_peer_down,
+    .on_change = on_change,
+    .digest = digest_state,
+    .check = check,
+    .bytes = bytes,
+};

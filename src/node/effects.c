@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/node.h"
+#include "wire/header.h"
+
+#include <stdlib.h>
+
+void cop_effects_clear(struct cop_effects *effects)
+{
+    for (uint32_t i = 0; i < effects->count; i++) {
+        cop_buf_unref(effects->items[i].frame.payload);
+        cop_buf_unref(effects->items[i].result);
+    }
+    effects->count = 0;
+}
+
+void cop_effects_free(struct cop_effects *effects)
+{
+    cop_effects_clear(effects);
+    free(effects->items);
+    *effects = (struct cop_effects){0};
+}
+
+/* A new effect at the end of the list, or NULL if the node has failed. */
+static struct cop_effect *append(struct cop_node *node, enum cop_effect_kind kind)
+{
+    struct cop_effects *effects = node->effects;
+    if (node->failed || !effects)
+        return NULL;
+    if (effects->count == effects->capacity) {
+        uint32_t capacity = effects->capacity ? effects->capacity * 2 : 16;
+        void *grown = realloc(effects->items, capacity * sizeof *effects->items);
+        if (!grown) {
+            cop__fail(node, COP_ENOMEM);
+            return NULL;
+        }
+        effects->items = grown;
+        effects->capacity = capacity;
+    }
+    struct cop_effect *effect = &effects->items[effects->count++];
+    *effect = (struct cop_effect){.kind = kind, .peer = COP_ID_NONE};
+    return effect;
+}
+
+static void count_send(struct cop_node *node, enum cop__kind kind, uint32_t length)
+{
+    if (!node->stats)
+        return;
+    node->stats->sent[cop__kind_index((uint16_t)kind)]++;
+    node->stats->sent_bytes += COP__HEADER_SIZE + length;
+}
+
+void cop__emit_send(struct cop_node *node, cop_id peer, cop_incarnation incarnation,
+                    enum cop__kind kind, struct cop_buf *payload)
+{
+    if (!payload)
+        cop__fail(node, COP_ENOMEM);
+    struct cop_effect *effect = append(node, COP_EFFECT_SEND);
+    if (!effect) {
+        cop_buf_unref(payload);
+        return;
+    }
+    effect->peer = peer;
+    effect->frame.payload = payload;
+    effect->frame.header = (struct cop_header){
+        .kind = (uint16_t)kind,
+        .sender = node->self,
+        .receiver = peer,
+        .sender_incarnation = node->incarnation,
+        .receiver_incarnation = incarnation,
+        .epoch = cop_view_epoch(node->view),
+        .length = payload->length,
+    };
+    count_send(node, kind, payload->length);
+}
+
+void cop__emit_complete(struct cop_node *node, uint64_t token, int status,
+                        struct cop_buf *result)
+{
+    struct cop_effect *effect = append(node, COP_EFFECT_COMPLETE);
+    if (!effect) {
+        cop_buf_unref(result);
+        return;
+    }
+    effect->token = token;
+    effect->status = status;
+    effect->result = result;
+}
+
+void cop__emit_connect(struct cop_node *node, cop_id peer)
+{
+    struct cop_effect *effect = append(node, COP_EFFECT_CONNECT);
+    if (effect)
+        effect->peer = peer;
+}
+
+void cop__emit_close(struct cop_node *node, cop_id peer)
+{
+    struct cop_effect *effect = append(node, COP_EFFECT_CLOSE);
+    if (effect)
+        effect->peer = peer;
+}

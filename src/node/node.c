@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/node.h"
+
+#include "wire/header.h"
+
+#include <stdlib.h>
+
+/* ---- life ---------------------------------------------------------------------------- */
+
+static size_t round_up(size_t size)
+{
+    const size_t unit = _Alignof(max_align_t);
+    return (size + unit - 1) / unit * unit;
+}
+
+static size_t block_size(const struct cop__stack *stack)
+{
+    size_t size = round_up(sizeof(struct cop_node));
+    for (int slot = 0; slot < COP__SLOTS; slot++)
+        size += round_up(stack->layers[slot]->size);
+    return size;
+}
+
+int cop__node_create(const struct cop_config *config, const struct cop__stack *stack,
+                     struct cop_node **out)
+{
+    cop_rank rank = cop_view_rank(config->view, config->self);
+    if (rank == COP_RANK_NONE ||
+        config->incarnation < cop_view_incarnation(config->view, rank))
+        return COP_EINVAL;
+    struct cop_node *node = calloc(1, block_size(stack));
+    if (!node)
+        return COP_ENOMEM;
+    node->stack = stack;
+    node->self = config->self;
+    node->rank = rank;
+    node->incarnation = config->incarnation;
+    node->view = cop_view_ref(config->view);
+    node->stats = config->stats;
+    node->now = config->now;
+    cop__timers_init(&node->timers);
+    size_t offset = round_up(sizeof *node);
+    for (int slot = 0; slot < COP__SLOTS; slot++) {
+        node->offsets[slot] = (uint16_t)offset;
+        offset += round_up(stack->layers[slot]->size);
+    }
+    *out = node;
+    return 0;
+}
+
+void cop_node_destroy(struct cop_node *node)
+{
+    if (!node)
+        return;
+    for (int slot = COP__SLOTS - 1; slot >= 0; slot--)
+        if (node->stack->layers[slot]->fini)
+            node->stack->layers[slot]->fini(node);
+    free(node->watches);
+    cop_view_unref(node->view);
+    free(node);
+}
+
+void *cop__layer_state(const struct cop_node *node, enum cop__slot slot)
+{
+    return (char *)(uintptr_t)node + node->offsets[slot];
+}
+
+void cop__fail(struct cop_node *node, int error)
+{
+    if (!node->failed)
+        node->failed = error;
+}
+
+/* ---- telling the layers -------------------------------------------------------------- */
+
+#define EACH_LAYER(node, layer)                                                            \
+    for (const struct cop__layer *const *at_ = (node)->stack->layers, *layer;              \
+         at_ < (node)->stack->layers + COP__SLOTS && (layer = *at_, true); at_++)
+
+void cop__tell_change(struct cop_node *node, const struct cop__change *change)
+{
+    EACH_LAYER (node, layer)
+        if (layer->on_change)
+            layer->on_change(node, change);
+}
+
+static void tell_peer_up(struct cop_node *node, cop_id peer, cop_incarnation incarnation)
+{
+    EACH_LAYER (node, layer)
+        if (layer->on_peer_up)
+            layer->on_peer_up(node, peer, incarnation);
+}
+
+static void tell_peer_down(struct cop_node *node, cop_id peer, enum cop_down why)
+{
+    EACH_LAYER (node, layer)
+        if (layer->on_peer_down)
+            layer->on_peer_down(node, peer, why);
+}
+
+static void start(struct cop_node *node)
+{
+    node->started = true;
+    EACH_LAYER (node, layer)
+        if (layer->start)
+            layer->start(node);
+}
+
+static int submit(struct cop_node *node, const struct cop_request *request)
+{
+    if (node->congested && request->kind != COP_REQUEST_ABORT)
+        return COP_EAGAIN;
+    EACH_LAYER (node, layer) {
+        int error = layer->on_submit ? layer->on_submit(node, request) : COP_ENOENT;
+        if (error != COP_ENOENT)
+            return error;
+    }
+    return COP_EINVAL;
+}
+
+/* ---- frames -------------------------------------------------------------------------- */
+
+/* Rule N1: a frame is judged before any handler sees it, and each way to be wrong counts. */
+static bool ignore_frame(struct cop_node *node, cop_id peer, const struct cop_header *header)
+{
+    if (header->receiver != node->self ||
+        header->receiver_incarnation != node->incarnation) {
+        COP__COUNT(node, ignored_receiver);
+        return true;
+    }
+    if (header->sender != peer || header->sender == node->self ||
+        cop_view_rank(node->view, header->sender) == COP_RANK_NONE) {
+        COP__COUNT(node, ignored_stranger);
+        return true;
+    }
+    if (header->epoch != cop_view_epoch(node->view)) {
+        COP__COUNT(node, ignored_epoch);
+        return true;
+    }
+    return false;
+}
+
+static void on_recv(struct cop_node *node, cop_id peer, const struct cop_frame *frame)
+{
+    const struct cop_header *header = &frame->header;
+    enum cop__kind_index index = cop__kind_index(header->kind);
+    if (node->stats && index < COP__KINDS) {
+        node->stats->received[index]++;
+        node->stats->received_bytes += COP__HEADER_SIZE + header->length;
+    }
+    if (ignore_frame(node, peer, header))
+        return;
+    cop__handler *handler = index < COP__KINDS ? node->stack->handlers[index] : NULL;
+    if (!handler) {
+        COP__COUNT(node, ignored_kind);
+        return;
+    }
+    if (node->stack->admit(node, header))
+        handler(node, frame);
+}
+
+/* ---- steps --------------------------------------------------------------------------- */
+
+/* What is due is fixed before the first timer fires: one that is started meanwhile waits. */
+static void fire_timers(struct cop_node *node)
+{
+    uint64_t limit = cop__timers_limit(&node->timers);
+    struct cop__timer *timer;
+    while ((timer = cop__timers_pop(&node->timers, node->now, limit)) != NULL) {
+        struct cop__node_timer *due = (struct cop__node_timer *)(void *)timer;
+        due->fire(node, due);
+    }
+}
+
+static int take_event(struct cop_node *node, const struct cop_event *event)
+{
+    switch (event->kind) {
+    case COP_EVENT_RECV:
+        on_recv(node, event->peer, event->frame);
+        return 0;
+    case COP_EVENT_TICK:
+        fire_timers(node);
+        return 0;
+    case COP_EVENT_PEER_UP:
+        tell_peer_up(node, event->peer, event->incarnation);
+        return 0;
+    case COP_EVENT_PEER_DOWN:
+        tell_peer_down(node, event->peer, event->why);
+        return 0;
+    case COP_EVENT_SUBMIT:
+        return submit(node, event->request);
+    case COP_EVENT_SENT:
+        node->congested = event->backlog_bytes > COP_BACKLOG_MAX;
+        return 0;
+    }
+    return COP_EINVAL;
+}
+
+int cop_step(struct cop_node *node, const struct cop_event *event,
+             struct cop_effects *effects)
+{
+    cop_effects_clear(effects);
+    if (node->failed)
+        return node->failed;
+    /* A driver's clock may stand still, but for the node time never goes back. */
+    if (event->now > node->now)
+        node->now = event->now;
+    node->effects = effects;
+    COP__COUNT(node, steps);
+    if (!node->started)
+        start(node);
+    int error = take_event(node, event);
+    node->effects = NULL;
+    if (node->failed) {
+        cop_effects_clear(effects);
+        return node->failed;
+    }
+    return error;
+}
+
+cop_time cop_deadline(const struct cop_node *node)
+{
+    if (node->failed)
+        return COP_TIME_NEVER;
+    return node->started ? cop__timers_deadline(&node->timers) : 0;
+}
+
+void cop__timer_set(struct cop_node *node, struct cop__node_timer *timer, cop_time deadline)
+{
+    cop__timer_start(&node->timers, &timer->timer, deadline);
+}
+
+void cop__timer_cancel(struct cop_node *node, struct cop__node_timer *timer)
+{
+    cop__timer_stop(&node->timers, &timer->timer);
+}
+
+/* ---- questions ----------------------------------------------------------------------- */
+
+cop_id cop_node_id(const struct cop_node *node)
+{
+    return node->self;
+}
+
+cop_incarnation cop_node_incarnation(const struct cop_node *node)
+{
+    return node->incarnation;
+}
+
+const struct cop_view *cop_node_view(const struct cop_node *node)
+{
+    return node->view;
+}
+
+uint64_t cop_node_digest(const struct cop_node *node)
+{
+    struct cop__digest digest;
+    cop__digest_init(&digest);
+    cop__digest_word(&digest, node->self);
+    cop__digest_word(&digest, node->incarnation);
+    cop__digest_word(&digest, (uint64_t)node->started | (uint64_t)node->congested << 1);
+    for (uint32_t i = 0; i < node->watch_count; i++) {
+        cop__digest_word(&digest, node->watches[i].peer);
+        cop__digest_word(&digest, node->watches[i].count);
+    }
+    EACH_LAYER (node, layer)
+        if (layer->digest)
+            layer->digest(node, &digest);
+    return cop__digest_value(&digest);
+}
+
+const char *cop_node_check(const struct cop_node *node)
+{
+    for (uint32_t i = 0; i < node->watch_count; i++) {
+        if (node->watches[i].count == 0)
+            return "node: a watch that nobody holds is kept";
+        if (i > 0 && node->watches[i - 1].peer >= node->watches[i].peer)
+            return "node: watches are not sorted";
+    }
+    EACH_LAYER (node, layer) {
+        const char *wrong = layer->check ? layer->check(node) : NULL;
+        if (wrong)
+            return wrong;
+    }
+    return NULL;
+}
+
+size_t cop_node_bytes(const struct cop_node *node)
+{
+    size_t bytes = block_size(node->stack) + node->watch_capacity * sizeof *node->watches;
+    EACH_LAYER (node, layer)
+        if (layer->bytes)
+            bytes += layer->bytes(node);
+    return bytes;
+}

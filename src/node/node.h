@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COP_NODE_NODE_H
+#define COP_NODE_NODE_H
+
+#include "base/assert.h"
+#include "base/digest.h"
+#include "base/timers.h"
+#include "wire/messages.h"
+
+#include <coppice/node.h>
+#include <coppice/stats.h>
+
+/*
+ * The kernel of a node: dispatch, timers, effects. It knows that there are layers, and
+ * nothing about them. A layer is a constant table of functions and a piece of state inside
+ * the node's one block of memory; layers call down by function, and are told through the
+ * table. The stack (stack/) lists the layers, and who handles which message.
+ */
+
+/* Layers, lowest first: they are told in this order. */
+enum cop__slot { COP__SLOT_ROSTER, COP__SLOT_DETECT, COP__SLOT_SWEEP, COP__SLOT_PROBE, COP__SLOTS };
+
+/* What became of a member, as the roster now sees it. */
+enum cop__change_kind {
+    COP__CHANGE_SUSPECT,  /* was alive, is suspect */
+    COP__CHANGE_ALIVE,    /* was suspect, is alive, in the same life */
+    COP__CHANGE_REPLACED, /* a new life; the old one, whatever it was, is over */
+    COP__CHANGE_RESTATED, /* a newer word of the same: to be passed on, not acted upon */
+};
+struct cop__change {
+    enum cop__change_kind kind;
+    cop_id id;
+    cop_rank rank;
+};
+
+struct cop__layer {
+    const char *name;
+    size_t size; /* of its state, zeroed at the start */
+    /* Any of these may be NULL. */
+    void (*start)(struct cop_node *node);
+    void (*fini)(struct cop_node *node);
+    void (*on_peer_up)(struct cop_node *node, cop_id peer, cop_incarnation incarnation);
+    void (*on_peer_down)(struct cop_node *node, cop_id peer, enum cop_down why);
+    void (*on_change)(struct cop_node *node, const struct cop__change *change);
+    /* COP_ENOENT: not a request of mine. */
+    int (*on_submit)(struct cop_node *node, const struct cop_request *request);
+    void (*digest)(const struct cop_node *node, struct cop__digest *digest);
+    const char *(*check)(const struct cop_node *node);
+    size_t (*bytes)(const struct cop_node *node);
+};
+
+typedef void cop__handler(struct cop_node *node, const struct cop_frame *frame);
+struct cop__protocol; /* of sweep/ */
+
+struct cop__stack {
+    const struct cop__layer *layers[COP__SLOTS];
+    cop__handler *handlers[COP__KINDS]; /* NULL: nobody's */
+    /* Judges the sender of a frame before any handler; false to drop it (and count why). */
+    bool (*admit)(struct cop_node *node, const struct cop_header *header);
+    const struct cop__protocol *const *protocols;
+    uint32_t protocol_count;
+};
+
+/* A timer of a layer; embed it, and set `fire` before starting it. */
+struct cop__node_timer {
+    struct cop__timer timer; /* first: the queue hands this back */
+    void (*fire)(struct cop_node *node, struct cop__node_timer *timer);
+};
+
+struct cop__watch {
+    cop_id peer;
+    uint32_t count;
+};
+
+struct cop_node {
+    const struct cop__stack *stack;
+    cop_id self;
+    cop_rank rank;
+    cop_incarnation incarnation;
+    struct cop_view *view;
+    struct cop_stats *stats;
+    cop_time now;
+    struct cop_effects *effects; /* of the step under way */
+    struct cop__timers timers;
+    struct cop__watch *watches; /* sorted by peer */
+    uint32_t watch_count, watch_capacity;
+    int failed; /* 0, or why the node stopped for good */
+    bool started;
+    bool congested;
+    uint16_t offsets[COP__SLOTS]; /* of the layers' states, from the node's start */
+};
+
+int cop__node_create(const struct cop_config *config, const struct cop__stack *stack,
+                     struct cop_node **out);
+void *cop__layer_state(const struct cop_node *node, enum cop__slot slot);
+
+#define COP__COUNT(node, field)                                                            \
+    do {                                                                                   \
+        if ((node)->stats)                                                                 \
+            (node)->stats->field++;                                                        \
+    } while (0)
+
+/* The node is out of memory in the middle of something: it stops for good after this step. */
+void cop__fail(struct cop_node *node, int error);
+
+/* Tells every layer, lowest first. */
+void cop__tell_change(struct cop_node *node, const struct cop__change *change);
+
+void cop__timer_set(struct cop_node *node, struct cop__node_timer *timer, cop_time deadline);
+void cop__timer_cancel(struct cop_node *node, struct cop__node_timer *timer);
+
+/* ---- effects ------------------------------------------------------------------------- */
+
+/* Takes over the caller's reference to `payload`; a NULL payload is an allocation that
+ * failed, so that emit_send(node, ..., cop__encode_x(...)) needs no check. */
+void cop__emit_send(struct cop_node *node, cop_id peer, cop_incarnation incarnation,
+                    enum cop__kind kind, struct cop_buf *payload);
+/* Takes over the reference to `result`, which may be NULL. */
+void cop__emit_complete(struct cop_node *node, uint64_t token, int status,
+                        struct cop_buf *result);
+void cop__emit_connect(struct cop_node *node, cop_id peer);
+void cop__emit_close(struct cop_node *node, cop_id peer);
+
+/* ---- watching peers ------------------------------------------------------------------ */
+
+/*
+ * Who waits for a peer watches it: the first watch makes the driver keep a connection, the
+ * last one to go lets it close. Watches are counted.
+ */
+void cop__watch(struct cop_node *node, cop_id peer);
+void cop__unwatch(struct cop_node *node, cop_id peer);
+bool cop__is_watched(const struct cop_node *node, cop_id peer);
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COP_ROSTER_ROSTER_H
+#define COP_ROSTER_ROSTER_H
+
+#include "node/node.h"
+
+/*
+ * What I have heard of members. For each the largest (incarnation, denial, status) with
+ * alive < suspect: a join-semilattice, so it does not matter in which order, or how often,
+ * news arrives. Only members of whom something other than the view says was heard take
+ * memory. Nothing irrevocable is done on a suspicion.
+ */
+extern const struct cop__layer cop__roster_layer;
+
+/* What I hold of a member of the view. */
+struct cop__belief cop__roster_get(const struct cop_node *node, cop_id id);
+
+/*
+ * Takes in what somebody says, and tells every layer if it changes anything. Rules R1 (the
+ * larger wins) and R2 (a living member that hears itself suspected denies it).
+ * Returns whether it was news.
+ */
+bool cop__roster_merge(struct cop_node *node, const struct cop__belief *heard);
+
+/* Suspects `id` in the life that I know of. */
+void cop__roster_suspect(struct cop_node *node, cop_id id);
+
+bool cop__roster_is_suspect(const struct cop_node *node, cop_id id);
+
+/* The suspects, as ranks; borrowed until the next merge. */
+const struct cop_dead *cop__roster_dead(const struct cop_node *node);
+
+/* All that differs from the view, by id: how many, and the i-th. */
+uint32_t cop__roster_count(const struct cop_node *node);
+struct cop__belief cop__roster_at(const struct cop_node *node, uint32_t i);
+
+/* Rule R3: judges the sender of a frame by its incarnation. */
+bool cop__roster_admit(struct cop_node *node, const struct cop_header *header);
+
+/* Sends to a member in the life that I know of. Takes over the reference to `payload`. */
+void cop__roster_send(struct cop_node *node, cop_id id, enum cop__kind kind,
+                      struct cop_buf *payload);
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "detect/detect.h"
+#include "probe/probe.h"
+#include "roster/roster.h"
+#include "sweep/sweep.h"
+
+/*
+ * The layers of a node, from the bottom up, and who handles which message. This is the one
+ * place that knows all of them.
+ */
+
+static const struct cop__protocol *const protocols[] = {
+    [COP__PROBE_PROTOCOL] = &cop__probe_protocol,
+};
+
+static const struct cop__stack stack = {
+    .layers =
+        {
+            [COP__SLOT_ROSTER] = &cop__roster_layer,
+            [COP__SLOT_DETECT] = &cop__detect_layer,
+            [COP__SLOT_SWEEP] = &cop__sweep_layer,
+            [COP__SLOT_PROBE] = &cop__probe_layer,
+        },
+    .handlers =
+        {
+            [COP__INDEX_NEWS] = cop__on_news,
+            [COP__INDEX_ASK] = cop__on_ask,
+            [COP__INDEX_ANSWER] = cop__on_answer,
+            [COP__INDEX_TURN] = cop__on_turn,
+            [COP__INDEX_OUTCOME] = cop__on_outcome,
+            [COP__INDEX_DONE] = cop__on_done,
+            [COP__INDEX_HOLD] = cop__on_hold,
+        },
+    .admit = cop__detect_admit,
+    .protocols = protocols,
+    .protocol_count = sizeof protocols / sizeof *protocols,
+};
+
+int cop_node_create(const struct cop_config *config, struct cop_node **out)
+{
+    return cop__node_create(config, &stack, out);
+}

@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sweep/state.h"
+
+#include <stdlib.h>
+
+/* ---- bytes of an answer -------------------------------------------------------------- */
+
+/* A part on the wire: list of marks, bytes of the payload. */
+static size_t part_bytes(const struct cop__cover *cover, const struct cop_buf *payload)
+{
+    return 4 + cop__cover_bytes(cover) + 4 + payload->length;
+}
+
+static void put_part(struct cop__writer *writer, const struct cop__cover *cover,
+                     const struct cop_buf *payload)
+{
+    cop__put_u32(writer, cover->count);
+    cop__cover_put(writer, cover);
+    cop__put_bytes(writer, (struct cop__bytes){payload->data, payload->length});
+}
+
+struct answer {
+    uint8_t *parts; /* encoded, one after the other */
+    size_t length;
+    uint8_t *lost; /* beliefs about those of my sub-tree who are not covered */
+    uint32_t lost_count;
+    uint8_t flags;
+};
+
+static void fini_answer(struct answer *answer)
+{
+    free(answer->parts);
+    free(answer->lost);
+}
+
+static struct cop_buf *encode_answer(const struct cop_node *node,
+                                     const struct cop__sweep *sweep,
+                                     const struct answer *answer)
+{
+    struct cop__msg_answer message = {
+        .initiator = sweep->initiator,
+        .incarnation = sweep->incarnation,
+        .sequence = sweep->sequence,
+        .mark = cop__origin_mark(node, sweep->initiator, sweep->incarnation),
+        .floor = sweep->floor,
+        .flags = answer->flags,
+        .parts = {answer->parts, (uint32_t)answer->length},
+        .lost = {answer->lost, answer->lost_count},
+    };
+    return cop__encode_answer(&message);
+}
+
+/* ---- what to say --------------------------------------------------------------------- */
+
+/* S6: whoever hears of a loss from me acts as I did, so every loss goes with the answer. */
+static int gather_lost(const struct cop_node *node, const struct cop__sweep *sweep,
+                       struct answer *out)
+{
+    const struct cop_dead *dead = cop__roster_dead(node);
+    if (dead->extra_count == 0)
+        return 0;
+    size_t most = (size_t)dead->extra_count * COP__SIZE_belief;
+    out->lost = malloc(most);
+    if (!out->lost)
+        return COP_ENOMEM;
+    struct cop__writer writer = cop__writer(out->lost, most);
+    for (uint32_t i = 0; i < dead->extra_count; i++) {
+        if (!cop_tree_is_below(&sweep->tree, dead->extra[i], sweep->self))
+            continue;
+        struct cop__belief belief =
+            cop__roster_get(node, cop__sweep_id_of(node, dead->extra[i]));
+        cop__belief_put(&writer, &belief);
+        out->lost_count++;
+    }
+    return 0;
+}
+
+static int gather_folded(const struct cop_node *node, const struct cop__sweep *sweep,
+                         struct answer *out)
+{
+    struct cop__cover held;
+    struct cop_buf *payload = cop__sweep_fold(node, sweep);
+    if (!payload)
+        return COP_ENOMEM;
+    int error = cop__sweep_held(sweep, &held);
+    if (!error) {
+        out->length = part_bytes(&held, payload);
+        out->parts = malloc(out->length);
+        struct cop__writer writer = cop__writer(out->parts, out->parts ? out->length : 0);
+        put_part(&writer, &held, payload);
+        error = out->parts ? 0 : COP_ENOMEM;
+        cop__cover_fini(&held);
+    }
+    cop_buf_unref(payload);
+    return error;
+}
+
+/* Parts [from, to) as they are. */
+static int gather_pieces(const struct cop__sweep *sweep, uint32_t from, uint32_t to,
+                         struct answer *out)
+{
+    out->flags = ANSWER_PIECES;
+    for (uint32_t i = from; i < to; i++)
+        out->length += part_bytes(&sweep->parts[i].cover, sweep->parts[i].payload);
+    out->parts = malloc(out->length ? out->length : 1);
+    if (!out->parts)
+        return COP_ENOMEM;
+    struct cop__writer writer = cop__writer(out->parts, out->length);
+    for (uint32_t i = from; i < to; i++)
+        put_part(&writer, &sweep->parts[i].cover, sweep->parts[i].payload);
+    return 0;
+}
+
+static struct cop_buf *make_answer(const struct cop_node *node, const struct cop__sweep *sweep)
+{
+    struct answer answer = {0};
+    int error = gather_lost(node, sweep, &answer);
+    if (!error && sweep->part_count > 0)
+        error = sweep->pieces ? gather_pieces(sweep, 0, sweep->part_count, &answer)
+                              : gather_folded(node, sweep, &answer);
+    struct cop_buf *frame = error ? NULL : encode_answer(node, sweep, &answer);
+    fini_answer(&answer);
+    return frame;
+}
+
+/* ---- saying it ----------------------------------------------------------------------- */
+
+static bool is_reachable(const struct cop_node *node, cop_rank rank)
+{
+    return rank != COP_RANK_NONE &&
+           !cop__roster_is_suspect(node, cop__sweep_id_of(node, rank));
+}
+
+/* To all who asked; takes over the reference. */
+static void send_to_askers(struct cop_node *node, struct cop__sweep *sweep,
+                           struct cop_buf *frame)
+{
+    if (!frame) {
+        cop__fail(node, COP_ENOMEM);
+        return;
+    }
+    for (uint32_t i = 0; i < sweep->askers.count; i++)
+        if (is_reachable(node, sweep->askers.items[i]))
+            cop__roster_send(node, cop__sweep_id_of(node, sweep->askers.items[i]),
+                             COP__KIND_ANSWER, cop_buf_ref(frame));
+    if (is_reachable(node, sweep->parent))
+        cop__roster_send(node, cop__sweep_id_of(node, sweep->parent), COP__KIND_ANSWER,
+                         cop_buf_ref(frame));
+    cop_buf_unref(frame);
+}
+
+void cop__sweep_answer_to(struct cop_node *node, struct cop__sweep *sweep, cop_rank to)
+{
+    cop__roster_send(node, cop__sweep_id_of(node, to), COP__KIND_ANSWER,
+                     make_answer(node, sweep));
+}
+
+/* Lowest of the initiator's earlier sweeps that still waits here for its outcome. */
+static void lower_floor(struct cop_node *node, struct cop__sweep *sweep)
+{
+    for (struct cop__sweep *other = cop__sweeps(node)->first; other; other = other->next)
+        if (other->initiator == sweep->initiator && other->wants_outcome &&
+            !other->has_outcome && !other->over && other->sequence < sweep->sequence &&
+            other->sequence < sweep->floor)
+            sweep->floor = other->sequence;
+}
+
+static void complete(struct cop_node *node, struct cop__sweep *sweep, int status)
+{
+    sweep->answered = true;
+    if (status == 0)
+        COP__COUNT(node, sweeps_completed);
+    else
+        COP__COUNT(node, sweeps_timed_out);
+    cop__sweep_protocol(node, sweep)->on_complete(node, sweep, status);
+    if (status == 0)
+        cop__sweep_release_below(node, sweep);
+    if (!sweep->wants_outcome)
+        cop__sweep_end(node, sweep);
+}
+
+/* With whatever is there: whoever still owes is given up. */
+void cop__sweep_answer_now(struct cop_node *node, struct cop__sweep *sweep)
+{
+    bool late = sweep->owed > 0 || !sweep->contributed;
+    for (uint32_t i = 0; i < sweep->child_count; i++)
+        if (sweep->children[i].state == CHILD_OWED)
+            cop__sweep_settle_child(node, sweep, &sweep->children[i], CHILD_FAILED);
+    lower_floor(node, sweep);
+    if (cop__sweep_is_mine(node, sweep)) {
+        complete(node, sweep, late ? COP_ETIMEDOUT : 0);
+        return;
+    }
+    sweep->answered = true;
+    sweep->refining = false;
+    send_to_askers(node, sweep, make_answer(node, sweep));
+    cop__sweep_mind_parent(node, sweep);
+}
+
+/*
+ * S2, at the initiator: somebody whom another one passed around, but whom I do not suspect
+ * (it has denied), is asked by me directly, once. True if that means waiting.
+ */
+static bool chase_missing(struct cop_node *node, struct cop__sweep *sweep)
+{
+    struct cop_ranks missing = {0};
+    if (cop__sweep_missing(sweep, &missing))
+        cop__fail(node, COP_ENOMEM);
+    for (uint32_t i = 0; i < missing.count && !node->failed; i++) {
+        cop_rank rank = missing.items[i];
+        const struct cop__child *child = cop__sweep_child(sweep, rank);
+        if (!cop__roster_is_suspect(node, cop__sweep_id_of(node, rank)) &&
+            !(child && child->state == CHILD_FAILED))
+            cop__sweep_ask_one(node, sweep, rank);
+    }
+    cop_ranks_free(&missing);
+    return sweep->owed > 0;
+}
+
+void cop__sweep_answer_if_complete(struct cop_node *node, struct cop__sweep *sweep)
+{
+    bool due = !sweep->answered || sweep->refining;
+    if (!due || !sweep->contributed || sweep->owed > 0 || sweep->over || node->failed)
+        return;
+    if (cop__sweep_is_mine(node, sweep) && sweep->tangled && chase_missing(node, sweep))
+        return;
+    cop__sweep_answer_now(node, sweep);
+}
+
+void cop__sweep_contribute(struct cop_node *node, struct cop__sweep *sweep,
+                           struct cop_buf *payload)
+{
+    COP_ASSERT(!sweep->contributed);
+    struct cop__part part = {.source = sweep->self, .payload = payload};
+    if (!payload || cop__cover_add(&part.cover, sweep->self, COP__ONE_IN) ||
+        cop__sweep_push_part(sweep, &part)) {
+        cop__cover_fini(&part.cover);
+        cop_buf_unref(payload);
+        cop__fail(node, COP_ENOMEM);
+        return;
+    }
+    sweep->contributed = true;
+}
+
+/* ---- hearing it ---------------------------------------------------------------------- */
+
+/* A part that came after I answered goes up on its own. */
+static void relay(struct cop_node *node, struct cop__sweep *sweep,
+                  const struct cop__part *part)
+{
+    struct answer answer = {.flags = 0};
+    COP__COUNT(node, supplements);
+    if (!is_reachable(node, sweep->parent))
+        cop__sweep_find_parent(node, sweep);
+    answer.length = part_bytes(&part->cover, part->payload);
+    answer.parts = malloc(answer.length);
+    struct cop__writer writer = cop__writer(answer.parts, answer.parts ? answer.length : 0);
+    put_part(&writer, &part->cover, part->payload);
+    send_to_askers(node, sweep, answer.parts ? encode_answer(node, sweep, &answer) : NULL);
+    fini_answer(&answer);
+}
+
+/* Reads one part; COP_EMALFORMED or COP_ENOMEM, or the caller's to free. */
+static int read_part(const struct cop_node *node, const struct cop__sweep *sweep,
+                     cop_rank from, struct cop__reader *reader, struct cop__part *out)
+{
+    struct cop__list marks = cop__get_list(reader, COP__SIZE_mark);
+    struct cop__bytes payload = cop__get_bytes(reader);
+    struct cop__part part = {.source = from};
+    if (reader->failed)
+        return COP_EMALFORMED;
+    int error = cop__cover_decode(&sweep->tree, from, marks, &part.cover);
+    if (error)
+        return error;
+    part.payload = cop_buf_copy(payload.data, payload.length);
+    if (!part.payload)
+        error = COP_ENOMEM;
+    else if (!cop__sweep_protocol(node, sweep)->accept(part.payload))
+        error = COP_EMALFORMED;
+    if (error) {
+        cop__cover_fini(&part.cover);
+        cop_buf_unref(part.payload);
+        return error;
+    }
+    *out = part;
+    return 0;
+}
+
+/* Takes in one part; true if it has to come in pieces. */
+static bool take_part(struct cop_node *node, struct cop__sweep *sweep, struct cop__part *part,
+                      bool pieces)
+{
+    enum cop__place place = cop__sweep_place(sweep, part, pieces);
+    if (place == PLACE_KEPT) {
+        if (sweep->answered && !sweep->refining)
+            relay(node, sweep, part);
+        return false;
+    }
+    cop__cover_fini(&part->cover);
+    cop_buf_unref(part->payload);
+    if (place == PLACE_REPEATED)
+        COP__COUNT(node, ignored_repeated);
+    if (place == PLACE_FAILED)
+        cop__fail(node, COP_ENOMEM);
+    return place == PLACE_REFUSED;
+}
+
+/* All parts of a frame; COP_EREFUSED if any has to come in pieces. */
+static int take_parts(struct cop_node *node, struct cop__sweep *sweep, cop_rank from,
+                      const struct cop__msg_answer *message)
+{
+    struct cop__reader reader = cop__reader(message->parts.data, message->parts.length);
+    bool pieces = (message->flags & ANSWER_PIECES) != 0, refused = false;
+    if (pieces)
+        sweep->tangled = true;
+    while (!cop__reader_is_done(&reader)) {
+        struct cop__part part;
+        int error = read_part(node, sweep, from, &reader, &part);
+        if (error)
+            return error;
+        refused |= take_part(node, sweep, &part, pieces);
+    }
+    return refused ? COP_EREFUSED : 0;
+}
+
+/* Nobody whom the parts now cover is waited for. */
+static void settle_covered(struct cop_node *node, struct cop__sweep *sweep, cop_rank from)
+{
+    struct cop__child *child = cop__sweep_child(sweep, from);
+    if (child && child->state == CHILD_OWED)
+        cop__sweep_settle_child(node, sweep, child, CHILD_ANSWERED);
+    if (!sweep->tangled)
+        return;
+    for (uint32_t i = 0; i < sweep->child_count; i++) {
+        child = &sweep->children[i];
+        if (child->state != CHILD_ANSWERED && cop__sweep_holds(sweep, child->rank))
+            cop__sweep_settle_child(node, sweep, child, CHILD_ANSWERED);
+    }
+}
+
+static void say_hold(struct cop_node *node, struct cop__sweep *sweep, cop_rank to,
+                     const struct cop__cover *cover)
+{
+    uint8_t *bytes = malloc(cop__cover_bytes(cover) + 1);
+    struct cop__writer writer = cop__writer(bytes, bytes ? cop__cover_bytes(cover) : 0);
+    cop__cover_put(&writer, cover);
+    struct cop__msg_hold hold = {
+        .initiator = sweep->initiator,
+        .incarnation = sweep->incarnation,
+        .sequence = sweep->sequence,
+        .mark = cop__origin_mark(node, sweep->initiator, sweep->incarnation),
+        .cover = {bytes, cover->count},
+    };
+    COP__COUNT(node, holds);
+    cop__roster_send(node, cop__sweep_id_of(node, to), COP__KIND_HOLD,
+                     bytes ? cop__encode_hold(&hold) : NULL);
+    free(bytes);
+}
+
+/* S2: the sender is told what I hold, and stays owed until it has answered in pieces. */
+static void refuse(struct cop_node *node, struct cop__sweep *sweep, cop_rank from)
+{
+    struct cop__cover held;
+    sweep->tangled = true;
+    if (cop__sweep_held(sweep, &held)) {
+        cop__fail(node, COP_ENOMEM);
+        return;
+    }
+    say_hold(node, sweep, from, &held);
+    cop__cover_fini(&held);
+}
+
+/* An answer that nobody asked for, as from a child that lost its parent before I knew,
+ * can only be kept apart from the others by comparing. */
+static bool is_expected(struct cop__sweep *sweep, cop_rank from)
+{
+    const struct cop__child *child = cop__sweep_child(sweep, from);
+    return child && child->state == CHILD_OWED;
+}
+
+static void take_answer(struct cop_node *node, struct cop__sweep *sweep, cop_id sender,
+                        const struct cop__msg_answer *message)
+{
+    cop_rank from = cop_view_rank(node->view, sender);
+    if (from == sweep->self || !cop_tree_is_below(&sweep->tree, from, sweep->self)) {
+        COP__COUNT(node, ignored_not_below);
+        return;
+    }
+    if (!is_expected(sweep, from))
+        sweep->tangled = true;
+    int error = take_parts(node, sweep, from, message);
+    if (error == COP_EMALFORMED)
+        COP__COUNT(node, ignored_malformed);
+    else if (error == COP_ENOMEM)
+        cop__fail(node, COP_ENOMEM);
+    if (message->floor < sweep->floor)
+        sweep->floor = message->floor;
+    /* All losses first, while the sender is still owed: each may make this sweep look
+     * complete, and it must not end before the last is known. */
+    for (uint32_t i = 0; i < message->lost.count; i++) {
+        struct cop__belief belief = cop__belief_at(message->lost, i);
+        cop__roster_merge(node, &belief);
+    }
+    if (sweep->over)
+        return;
+    if (error == COP_EREFUSED)
+        refuse(node, sweep, from);
+    else
+        settle_covered(node, sweep, from);
+    cop__sweep_answer_if_complete(node, sweep);
+}
+
+/* S2, S5, S6. */
+void cop__on_answer(struct cop_node *node, const struct cop_frame *frame)
+{
+    struct cop__msg_answer message;
+    struct cop_buf *bytes = frame->payload;
+    if (cop__decode_answer(bytes->data, bytes->length, &message)) {
+        COP__COUNT(node, ignored_malformed);
+        return;
+    }
+    cop__sweeps_enter(node);
+    struct cop__sweep *sweep = cop__sweep_hear_of(node, message.initiator,
+                                                  message.incarnation, message.sequence,
+                                                  message.mark);
+    if (sweep)
+        take_answer(node, sweep, frame->header.sender, &message);
+    cop__sweeps_leave(node);
+}
+
+/* ---- in pieces ----------------------------------------------------------------------- */
+
+/* Gets finer pieces of part `i` from whoever sent it, or, if it is gone, from those that
+ * were below it. */
+static void refine(struct cop_node *node, struct cop__sweep *sweep, uint32_t i,
+                   const struct cop__cover *hold)
+{
+    cop_rank source = sweep->parts[i].source;
+    struct cop__child *child = cop__sweep_child(sweep, source);
+    if (!child || cop__roster_is_suspect(node, cop__sweep_id_of(node, source))) {
+        cop__sweep_remove_part(sweep, i);
+        if (child && child->state != CHILD_LOST)
+            cop__sweep_lose_child(node, sweep, child);
+        return;
+    }
+    if (child->state != CHILD_OWED) {
+        child->state = CHILD_OWED;
+        sweep->owed++;
+        cop__watch(node, cop__sweep_id_of(node, source));
+    }
+    say_hold(node, sweep, source, hold);
+}
+
+static void take_hold(struct cop_node *node, struct cop__sweep *sweep,
+                      const struct cop__cover *hold)
+{
+    sweep->tangled = sweep->pieces = sweep->refining = true;
+    for (uint32_t i = sweep->part_count; i > 0 && !node->failed; i--) {
+        enum cop__relation relation;
+        if (i > sweep->part_count || sweep->parts[i - 1].source == sweep->self)
+            continue;
+        if (cop__cover_compare(&sweep->tree, &sweep->parts[i - 1].cover, hold, &relation))
+            cop__fail(node, COP_ENOMEM);
+        else if (relation == COP__OVERLAP || relation == COP__AROUND)
+            refine(node, sweep, i - 1, hold);
+    }
+    cop__sweep_answer_if_complete(node, sweep);
+}
+
+/* S2: somebody above has part of what I answered, by another way. */
+void cop__on_hold(struct cop_node *node, const struct cop_frame *frame)
+{
+    struct cop__msg_hold message;
+    struct cop_buf *bytes = frame->payload;
+    if (cop__decode_hold(bytes->data, bytes->length, &message)) {
+        COP__COUNT(node, ignored_malformed);
+        return;
+    }
+    cop__sweeps_enter(node);
+    struct cop__sweep *sweep = cop__sweep_hear_of(node, message.initiator,
+                                                  message.incarnation, message.sequence,
+                                                  message.mark);
+    cop_rank from = cop_view_rank(node->view, frame->header.sender);
+    struct cop__cover hold;
+    if (sweep && (from == sweep->self || cop__sweep_is_mine(node, sweep) ||
+                  !cop_tree_is_below(&sweep->tree, sweep->self, from))) {
+        COP__COUNT(node, ignored_not_ancestor);
+    } else if (sweep && sweep->answered) {
+        int error = cop__cover_decode(&sweep->tree, sweep->tree.root, message.cover, &hold);
+        if (error == 0) {
+            take_hold(node, sweep, &hold);
+            cop__cover_fini(&hold);
+        } else if (error == COP_EMALFORMED) {
+            COP__COUNT(node, ignored_malformed);
+        } else {
+            cop__fail(node, error);
+        }
+    }
+    cop__sweeps_leave(node);
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sweep/state.h"
+
+#include <stdlib.h>
+
+/*
+ * Whom I wait for. The list begins with my children in the sweep's tree. When one is lost
+ * its own children are added (they can be computed), so the list grows with the losses, and
+ * what hangs below a chain of the dead is found without any of them.
+ */
+
+struct cop__child *cop__sweep_child(struct cop__sweep *sweep, cop_rank rank)
+{
+    for (uint32_t i = 0; i < sweep->child_count; i++)
+        if (sweep->children[i].rank == rank)
+            return &sweep->children[i];
+    return NULL;
+}
+
+static struct cop__child *push(struct cop_node *node, struct cop__sweep *sweep, cop_rank rank,
+                               enum cop__child_state state)
+{
+    if (sweep->child_count == sweep->child_capacity) {
+        uint32_t capacity = sweep->child_capacity ? sweep->child_capacity * 2 : 4;
+        void *grown = realloc(sweep->children, capacity * sizeof *sweep->children);
+        if (!grown) {
+            cop__fail(node, COP_ENOMEM);
+            return NULL;
+        }
+        sweep->children = grown;
+        sweep->child_capacity = capacity;
+    }
+    struct cop__child *child = &sweep->children[sweep->child_count++];
+    *child = (struct cop__child){rank, (uint8_t)state};
+    return child;
+}
+
+static struct cop_buf *encode_ask(struct cop_node *node, const struct cop__sweep *sweep)
+{
+    const struct cop_shape *shape = &sweep->tree.shape;
+    struct cop__msg_ask ask = {
+        .initiator = sweep->initiator,
+        .incarnation = sweep->incarnation,
+        .sequence = sweep->sequence,
+        .mark = cop__origin_mark(node, sweep->initiator, sweep->incarnation),
+        .left_ns = sweep->deadline - node->now - sweep->hop_ns,
+        .hop_ns = sweep->hop_ns,
+        .protocol = sweep->protocol,
+        .flags = sweep->wants_outcome ? ASK_OUTCOME : 0,
+        .shape = (uint8_t)shape->kind,
+        .inner = (uint8_t)shape->inner,
+        .arity = shape->k,
+        .members = sweep->tree.n,
+        .payload = cop__sweep_request(sweep),
+    };
+    return cop__encode_ask(&ask);
+}
+
+/* Time for an answer to come back from below; without it there is no use in asking. */
+static bool has_time_to_ask(const struct cop_node *node, const struct cop__sweep *sweep)
+{
+    return sweep->deadline > node->now && sweep->deadline - node->now > sweep->hop_ns;
+}
+
+/* Asks one child; `*frame` is made for the first and shared by all. */
+static void ask(struct cop_node *node, struct cop__sweep *sweep, struct cop__child *child,
+                struct cop_buf **frame)
+{
+    if (!has_time_to_ask(node, sweep)) {
+        child->state = CHILD_FAILED;
+        return;
+    }
+    if (!*frame)
+        *frame = encode_ask(node, sweep);
+    cop_id id = cop__sweep_id_of(node, child->rank);
+    child->state = CHILD_OWED;
+    sweep->owed++;
+    cop__watch(node, id);
+    cop__roster_send(node, id, COP__KIND_ASK, cop_buf_ref(*frame));
+}
+
+static void push_children_of(struct cop_node *node, struct cop__sweep *sweep, cop_rank rank)
+{
+    struct cop_ranks below = {0};
+    if (cop_tree_children(&sweep->tree, rank, &below))
+        cop__fail(node, COP_ENOMEM);
+    /* Without a loss the list is the tree's and has no repetition to look for. */
+    for (uint32_t i = 0; i < below.count; i++)
+        if (!sweep->tangled || !cop__sweep_child(sweep, below.items[i]))
+            push(node, sweep, below.items[i], CHILD_FAILED);
+    cop_ranks_free(&below);
+}
+
+/* Asks everyone in the list from `from` on; a suspect is passed around, which makes the
+ * list longer. */
+static void ask_from(struct cop_node *node, struct cop__sweep *sweep, uint32_t from)
+{
+    struct cop_buf *frame = NULL;
+    for (uint32_t i = from; i < sweep->child_count && !node->failed; i++) {
+        cop_rank rank = sweep->children[i].rank;
+        if (cop__roster_is_suspect(node, cop__sweep_id_of(node, rank))) {
+            sweep->tangled = true;
+            sweep->children[i].state = CHILD_LOST;
+            push_children_of(node, sweep, rank);
+        } else if (sweep->tangled && cop__sweep_holds(sweep, rank)) {
+            sweep->children[i].state = CHILD_ANSWERED;
+        } else {
+            ask(node, sweep, &sweep->children[i], &frame);
+        }
+    }
+    cop_buf_unref(frame);
+}
+
+void cop__sweep_ask_all(struct cop_node *node, struct cop__sweep *sweep)
+{
+    push_children_of(node, sweep, node->rank);
+    ask_from(node, sweep, 0);
+}
+
+/* Asks somebody below me, listed or not, again or for the first time. A suspect is passed
+ * around; should it deny, it is asked then. */
+void cop__sweep_ask_one(struct cop_node *node, struct cop__sweep *sweep, cop_rank rank)
+{
+    struct cop__child *child = cop__sweep_child(sweep, rank);
+    if (child && child->state == CHILD_OWED)
+        return;
+    sweep->tangled = true;
+    if (!child) {
+        if (push(node, sweep, rank, CHILD_FAILED))
+            ask_from(node, sweep, sweep->child_count - 1);
+    } else if (!cop__roster_is_suspect(node, cop__sweep_id_of(node, rank))) {
+        struct cop_buf *frame = NULL;
+        ask(node, sweep, child, &frame);
+        cop_buf_unref(frame);
+    } else if (child->state != CHILD_LOST) {
+        cop__sweep_lose_child(node, sweep, child);
+    }
+}
+
+/* Takes in an orphan: its answer, unless that is here already, and its wait for the outcome. */
+void cop__sweep_adopt(struct cop_node *node, struct cop__sweep *sweep, cop_rank rank)
+{
+    if (!cop__sweep_holds(sweep, rank))
+        cop__sweep_ask_one(node, sweep, rank);
+    else if (!cop__sweep_child(sweep, rank))
+        push(node, sweep, rank, CHILD_ANSWERED);
+}
+
+void cop__sweep_settle_child(struct cop_node *node, struct cop__sweep *sweep,
+                             struct cop__child *child, enum cop__child_state state)
+{
+    if (child->state == CHILD_OWED) {
+        sweep->owed--;
+        cop__unwatch(node, cop__sweep_id_of(node, child->rank));
+    }
+    child->state = (uint8_t)state;
+}
+
+/* S2: the children of the lost one are mine now, and each is asked again. */
+void cop__sweep_lose_child(struct cop_node *node, struct cop__sweep *sweep,
+                           struct cop__child *child)
+{
+    cop_rank rank = child->rank;
+    uint32_t from = sweep->child_count;
+    COP__COUNT(node, adoptions);
+    sweep->tangled = true;
+    cop__sweep_settle_child(node, sweep, child, CHILD_LOST);
+    push_children_of(node, sweep, rank);
+    ask_from(node, sweep, from);
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sweep/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * The answers that I hold. They are kept apart until I answer, because a larger one may
+ * come that contains some of them, and after that, because somebody who holds some of them
+ * already may want them in pieces.
+ */
+
+static void fini_part(struct cop__part *part)
+{
+    cop__cover_fini(&part->cover);
+    cop_buf_unref(part->payload);
+}
+
+void cop__sweep_free_parts(struct cop__sweep *sweep)
+{
+    for (uint32_t i = 0; i < sweep->part_count; i++)
+        fini_part(&sweep->parts[i]);
+    free(sweep->parts);
+    sweep->parts = NULL;
+    sweep->part_count = sweep->part_capacity = 0;
+}
+
+void cop__sweep_remove_part(struct cop__sweep *sweep, uint32_t i)
+{
+    fini_part(&sweep->parts[i]);
+    sweep->part_count--;
+    memmove(sweep->parts + i, sweep->parts + i + 1,
+            (sweep->part_count - i) * sizeof *sweep->parts);
+}
+
+/* Takes the part over, in the order of its source; COP_ENOMEM leaves it to the caller. */
+int cop__sweep_push_part(struct cop__sweep *sweep, struct cop__part *part)
+{
+    if (sweep->part_count == sweep->part_capacity) {
+        uint32_t capacity = sweep->part_capacity ? sweep->part_capacity * 2 : 1;
+        void *grown = realloc(sweep->parts, capacity * sizeof *sweep->parts);
+        if (!grown)
+            return COP_ENOMEM;
+        sweep->parts = grown;
+        sweep->part_capacity = capacity;
+    }
+    uint32_t at = sweep->part_count++;
+    for (; at > 0 && sweep->parts[at - 1].source > part->source; at--)
+        sweep->parts[at] = sweep->parts[at - 1];
+    sweep->parts[at] = *part;
+    return 0;
+}
+
+bool cop__sweep_holds(const struct cop__sweep *sweep, cop_rank rank)
+{
+    for (uint32_t i = 0; i < sweep->part_count; i++)
+        if (cop_tree_is_below(&sweep->tree, rank, sweep->parts[i].source) &&
+            cop__cover_has(&sweep->tree, &sweep->parts[i].cover, rank))
+            return true;
+    return false;
+}
+
+/* ---- one set of all ------------------------------------------------------------------ */
+
+/* A lost child of which nothing is held is a hole: it alone is missing, not its sub-tree. */
+static bool is_hole(const struct cop__sweep *sweep, const struct cop__child *child)
+{
+    return child->state == CHILD_LOST && !cop__sweep_holds(sweep, child->rank);
+}
+
+/* Whether the sub-tree of `child` was added as part of somebody above it: then it has to be
+ * taken away again, to be put back by its own answer. */
+static bool is_counted_above(const struct cop__sweep *sweep, const struct cop__child *child,
+                             cop_rank self, bool own)
+{
+    cop_rank above = cop_tree_parent(&sweep->tree, child->rank);
+    if (above == self)
+        return own;
+    if (!sweep->tangled)
+        return false;
+    for (uint32_t i = 0; i < sweep->child_count; i++)
+        if (sweep->children[i].rank == above)
+            return is_hole(sweep, &sweep->children[i]);
+    return false;
+}
+
+/* My own contribution as "my sub-tree without those of my children": what they answer then
+ * cancels, and a whole sub-tree is written as one mark. */
+static int add_frame(const struct cop__sweep *sweep, cop_rank self, bool own,
+                     struct cop__cover *out)
+{
+    int error = own ? cop__cover_add(out, self, COP__TREE_IN) : 0;
+    for (uint32_t i = 0; !error && i < sweep->child_count; i++) {
+        const struct cop__child *child = &sweep->children[i];
+        if (is_counted_above(sweep, child, self, own))
+            error = cop__cover_add(out, child->rank, COP__TREE_OUT);
+        if (!error && child->state == CHILD_LOST && is_hole(sweep, child)) {
+            error = cop__cover_add(out, child->rank, COP__TREE_IN);
+            if (!error)
+                error = cop__cover_add(out, child->rank, COP__ONE_OUT);
+        }
+    }
+    return error;
+}
+
+/* The union of all parts. */
+int cop__sweep_held(const struct cop__sweep *sweep, struct cop__cover *out)
+{
+    struct cop__cover held = {0};
+    cop_rank self = sweep->self;
+    bool own = false;
+    int error = 0;
+    for (uint32_t i = 0; !error && i < sweep->part_count; i++) {
+        if (sweep->parts[i].source == self)
+            own = true;
+        else
+            error = cop__cover_add_all(&held, &sweep->parts[i].cover);
+    }
+    if (!error)
+        error = add_frame(sweep, self, own, &held);
+    if (!error && sweep->tangled)
+        error = cop__cover_rewrite(&sweep->tree, &held);
+    else if (!error)
+        cop__cover_settle(&held);
+    if (error) {
+        cop__cover_fini(&held);
+        return error;
+    }
+    *out = held;
+    return 0;
+}
+
+/* At the initiator: all ranks that are not held, sorted. COP_ENOMEM leaves `out` empty. */
+int cop__sweep_missing(const struct cop__sweep *sweep, struct cop_ranks *out)
+{
+    struct cop__cover held;
+    if (cop__sweep_held(sweep, &held))
+        return COP_ENOMEM;
+    for (uint32_t i = 0; i < held.count; i++)
+        held.marks[i].mode ^= 1u; /* in and out are neighbours in the enum */
+    int error = cop__cover_add(&held, sweep->tree.root, COP__TREE_IN);
+    if (!error)
+        error = cop__cover_rewrite(&sweep->tree, &held);
+    if (!error)
+        error = cop__cover_collect(&sweep->tree, &held, out);
+    cop__cover_fini(&held);
+    if (error)
+        cop_ranks_free(out);
+    return error;
+}
+
+struct cop_buf *cop__sweep_fold(const struct cop_node *node, const struct cop__sweep *sweep)
+{
+    if (sweep->part_count == 1)
+        return cop_buf_ref(sweep->parts[0].payload);
+    struct cop_buf **payloads = malloc(sweep->part_count * sizeof *payloads);
+    if (!payloads)
+        return NULL;
+    for (uint32_t i = 0; i < sweep->part_count; i++)
+        payloads[i] = sweep->parts[i].payload;
+    struct cop_buf *folded =
+        cop__sweep_protocol(node, sweep)->fold(payloads, sweep->part_count);
+    free(payloads);
+    return folded;
+}
+
+/* ---- taking one in ------------------------------------------------------------------- */
+
+struct relations {
+    bool inside, overlap, around;
+};
+
+/* Covers lie in the sub-trees of their sources, so most pairs need no closer look. */
+static bool may_meet(const struct cop__sweep *sweep, const struct cop__part *a,
+                     const struct cop__part *b)
+{
+    return a->source == b->source ||
+           cop_tree_is_below(&sweep->tree, a->source, b->source) ||
+           cop_tree_is_below(&sweep->tree, b->source, a->source);
+}
+
+static int relate(struct cop__sweep *sweep, const struct cop__part *part, bool pieces,
+                  struct relations *out)
+{
+    *out = (struct relations){0};
+    for (uint32_t i = 0; i < sweep->part_count; i++) {
+        const struct cop__part *held = &sweep->parts[i];
+        enum cop__relation relation;
+        if (held->source == sweep->self || !may_meet(sweep, part, held))
+            continue;
+        if (cop__cover_compare(&sweep->tree, &part->cover, &held->cover, &relation))
+            return COP_ENOMEM;
+        if (relation == COP__INSIDE && pieces && held->source == part->source)
+            cop__sweep_remove_part(sweep, i--); /* its finer pieces are coming */
+        else if (relation == COP__INSIDE)
+            out->inside = true;
+        else if (relation == COP__AROUND)
+            out->around = true;
+        else if (relation == COP__OVERLAP)
+            out->overlap = true;
+    }
+    return 0;
+}
+
+static int remove_inside(struct cop__sweep *sweep, const struct cop__part *part)
+{
+    for (uint32_t i = 0; i < sweep->part_count; i++) {
+        const struct cop__part *held = &sweep->parts[i];
+        enum cop__relation relation;
+        if (held->source == sweep->self || !may_meet(sweep, part, held))
+            continue;
+        if (cop__cover_compare(&sweep->tree, &part->cover, &held->cover, &relation))
+            return COP_ENOMEM;
+        if (relation == COP__AROUND)
+            cop__sweep_remove_part(sweep, i--);
+    }
+    return 0;
+}
+
+/*
+ * S2: sets are nested or disjoint, and the larger is kept. A set that overlaps otherwise
+ * comes from a false suspicion: refused, to be sent in pieces. What I have answered for I
+ * can no longer exchange for something larger: refused as well.
+ * Takes the part over if it is kept.
+ */
+enum cop__place cop__sweep_place(struct cop__sweep *sweep, struct cop__part *part, bool pieces)
+{
+    struct relations relations = {0};
+    if (sweep->tangled && relate(sweep, part, pieces, &relations))
+        return PLACE_FAILED;
+    if (relations.inside)
+        return PLACE_REPEATED;
+    if (relations.overlap || (relations.around && sweep->answered))
+        return PLACE_REFUSED;
+    if (relations.around && remove_inside(sweep, part))
+        return PLACE_FAILED;
+    return cop__sweep_push_part(sweep, part) ? PLACE_FAILED : PLACE_KEPT;
+}

@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sweep/sweep.h"
+
+#include "base/rankset.h"
+#include "sweep/state.h"
+
+#include <stdlib.h>
+
+/* ---- the list ------------------------------------------------------------------------ */
+
+cop_id cop__sweep_id_of(const struct cop_node *node, cop_rank rank)
+{
+    return cop_view_id(node->view, rank);
+}
+
+const struct cop__protocol *cop__sweep_protocol(const struct cop_node *node,
+                                                const struct cop__sweep *sweep)
+{
+    return node->stack->protocols[sweep->protocol];
+}
+
+struct cop__sweep *cop__sweep_find(const struct cop_node *node, cop_id initiator,
+                                   cop_incarnation incarnation, uint64_t sequence)
+{
+    struct cop__sweep *sweep = cop__sweeps(node)->first;
+    while (sweep && (sweep->sequence != sequence || sweep->initiator != initiator ||
+                     sweep->incarnation != incarnation || sweep->over))
+        sweep = sweep->next;
+    return sweep;
+}
+
+static void free_sweep(struct cop__sweep *sweep)
+{
+    cop__sweep_free_parts(sweep);
+    free(sweep->children);
+    cop_ranks_free(&sweep->askers);
+    cop_ranks_free(&sweep->strangers);
+    cop_buf_unref(sweep->request);
+    cop_buf_unref(sweep->outcome);
+    free(sweep);
+}
+
+/* Calls that look at sweeps are bracketed by these two; what ends between them is freed
+ * when the last one leaves, so that nobody holds a sweep that is gone. */
+void cop__sweeps_enter(struct cop_node *node)
+{
+    cop__sweeps(node)->busy++;
+}
+
+void cop__sweeps_leave(struct cop_node *node)
+{
+    struct cop__sweeps *sweeps = cop__sweeps(node);
+    if (--sweeps->busy > 0 || !sweeps->reap)
+        return;
+    sweeps->reap = false;
+    for (struct cop__sweep **at = &sweeps->first; *at;) {
+        struct cop__sweep *sweep = *at;
+        if (!sweep->over) {
+            at = &sweep->next;
+            continue;
+        }
+        *at = sweep->next;
+        sweeps->count--;
+        free_sweep(sweep);
+    }
+}
+
+/* The initiator's own mark follows its sweeps as they end, in order. */
+static void advance_own_mark(struct cop__origin *origin)
+{
+    while (origin->ended & 1)
+        cop__origin_advance(origin, origin->mark + 1);
+}
+
+/* Ends it here: nothing of it is waited for any more, and it never starts again. */
+void cop__sweep_end(struct cop_node *node, struct cop__sweep *sweep)
+{
+    if (sweep->over)
+        return;
+    COP_ASSERT(cop__sweeps(node)->busy > 0);
+    COP__COUNT(node, sweeps_ended);
+    sweep->over = true;
+    cop__sweeps(node)->reap = true;
+    cop__timer_cancel(node, &sweep->timer);
+    for (uint32_t i = 0; i < sweep->child_count; i++)
+        cop__sweep_settle_child(node, sweep, &sweep->children[i], CHILD_FAILED);
+    cop__sweep_mind_parent(node, sweep);
+    struct cop__origin *origin = cop__origin_get(node, sweep->initiator, sweep->incarnation);
+    if (!origin)
+        return;
+    cop__origin_end(origin, sweep->sequence);
+    if (cop__sweep_is_mine(node, sweep))
+        advance_own_mark(origin);
+}
+
+/* ---- marks --------------------------------------------------------------------------- */
+
+/* S5: what the initiator knows to be done is done. */
+static void end_marked(struct cop_node *node, cop_id initiator, cop_incarnation incarnation,
+                       uint64_t mark)
+{
+    for (struct cop__sweep *sweep = cop__sweeps(node)->first; sweep; sweep = sweep->next)
+        if (!sweep->over && sweep->initiator == initiator &&
+            (sweep->incarnation < incarnation ||
+             (sweep->incarnation == incarnation && sweep->sequence <= mark)))
+            cop__sweep_give_up(node, sweep, COP_ELOST);
+}
+
+/* Takes in a mark; NULL if that life of the initiator is over, or it is nonsense. */
+static struct cop__origin *hear_mark(struct cop_node *node, cop_id initiator,
+                                     cop_incarnation incarnation, uint64_t sequence,
+                                     uint64_t mark)
+{
+    if (cop_view_rank(node->view, initiator) == COP_RANK_NONE || sequence == 0 ||
+        (sequence > mark && sequence - mark > COP__SWEEP_WINDOW)) {
+        COP__COUNT(node, ignored_malformed);
+        return NULL;
+    }
+    struct cop__belief known = cop__roster_get(node, initiator);
+    struct cop__origin *origin = NULL;
+    if (incarnation >= known.incarnation)
+        origin = cop__origin_get(node, initiator, incarnation);
+    if (!origin) {
+        COP__COUNT(node, ignored_sweep_over);
+        return NULL;
+    }
+    if (mark > origin->mark && initiator != node->self) {
+        end_marked(node, initiator, incarnation, mark);
+        cop__origin_advance(origin, mark);
+    }
+    return origin;
+}
+
+struct cop__sweep *cop__sweep_hear_of(struct cop_node *node, cop_id initiator,
+                                      cop_incarnation incarnation, uint64_t sequence,
+                                      uint64_t mark)
+{
+    struct cop__origin *origin = hear_mark(node, initiator, incarnation, sequence, mark);
+    if (!origin)
+        return NULL;
+    struct cop__sweep *sweep = cop__sweep_find(node, initiator, incarnation, sequence);
+    if (!sweep && cop__origin_is_over(origin, sequence))
+        COP__COUNT(node, ignored_sweep_over);
+    else if (!sweep)
+        COP__COUNT(node, ignored_sweep_unknown);
+    return sweep;
+}
+
+/* S3, S5: over here, or never here. Nothing is started by being asked about. */
+void cop__sweep_say_done(struct cop_node *node, cop_id to, cop_id initiator,
+                         cop_incarnation incarnation, uint64_t sequence)
+{
+    struct cop__msg_done done = {
+        .initiator = initiator,
+        .incarnation = incarnation,
+        .sequence = sequence,
+        .mark = cop__origin_mark(node, initiator, incarnation),
+    };
+    cop__roster_send(node, to, COP__KIND_DONE, cop__encode_done(&done));
+}
+
+/* Who answered a complete sweep without waiting for an earlier outcome has that outcome. */
+void cop__sweep_release_below(struct cop_node *node, const struct cop__sweep *sweep)
+{
+    for (struct cop__sweep *other = cop__sweeps(node)->first; other; other = other->next)
+        if (cop__sweep_is_mine(node, other) && other->has_outcome && !other->over &&
+            other->sequence < sweep->sequence && other->sequence < sweep->floor)
+            cop__sweep_end(node, other);
+}
+
+/* ---- beginning ----------------------------------------------------------------------- */
+
+static void on_deadline(struct cop_node *node, struct cop__node_timer *timer)
+{
+    struct cop__sweep *sweep = (struct cop__sweep *)(void *)timer;
+    cop__sweeps_enter(node);
+    if (!sweep->answered)
+        cop__sweep_answer_now(node, sweep);
+    if (!sweep->over)
+        cop__sweep_give_up(node, sweep, COP_ETIMEDOUT);
+    cop__sweeps_leave(node);
+}
+
+static struct cop__sweep *create(struct cop_node *node, const struct cop_tree *tree,
+                                 cop_time left_ns, struct cop__bytes payload)
+{
+    struct cop__sweep *sweep = calloc(1, sizeof *sweep);
+    if (!sweep)
+        return NULL;
+    if (payload.length > 0) {
+        sweep->request = cop_buf_copy(payload.data, payload.length);
+        if (!sweep->request) {
+            free(sweep);
+            return NULL;
+        }
+    }
+    sweep->tree = *tree;
+    sweep->self = node->rank;
+    sweep->parent = COP_RANK_NONE;
+    sweep->floor = UINT64_MAX;
+    sweep->started = node->now;
+    sweep->deadline = node->now + left_ns;
+    sweep->timer.fire = on_deadline;
+    cop__timer_init(&sweep->timer.timer);
+    return sweep;
+}
+
+/* Puts a new sweep at the end of the list and sets it in motion: first to the children, for
+ * they need the time, then to the protocol here. */
+static void begin(struct cop_node *node, struct cop__sweep *sweep)
+{
+    struct cop__sweeps *sweeps = cop__sweeps(node);
+    struct cop__sweep **at = &sweeps->first;
+    while (*at)
+        at = &(*at)->next;
+    *at = sweep;
+    sweeps->count++;
+    cop__timer_set(node, &sweep->timer, sweep->deadline);
+    cop__sweep_ask_all(node, sweep);
+    if (!node->failed)
+        cop__sweep_protocol(node, sweep)->on_ask(node, sweep);
+    cop__sweep_answer_if_complete(node, sweep);
+    cop__sweep_mind_parent(node, sweep);
+    cop__sweep_leave_suspect(node, sweep);
+}
+
+/* A share of the time for the way back: a child gives up before its parent does. */
+static cop_time hop_time(const struct cop_tree *tree, cop_time timeout_ns)
+{
+    return timeout_ns / 2 / (cop_tree_depth(tree, tree->root) + 1);
+}
+
+int cop__sweep_start(struct cop_node *node, const struct cop__sweep_options *options)
+{
+    struct cop__sweeps *sweeps = cop__sweeps(node);
+    struct cop_tree tree = {.n = cop_view_size(node->view), .root = node->rank};
+    tree.shape = options->shape.kind ? options->shape : *cop_view_shape(node->view);
+    /* Only the view's own tables are known to the others. */
+    if (cop_tree_check(&tree) ||
+        (tree.shape.table && tree.shape.table != cop_view_shape(node->view)->table) ||
+        options->timeout_ns == 0 || options->timeout_ns > COP__SWEEP_TIMEOUT_MAX)
+        return COP_EINVAL;
+    struct cop__origin *origin = cop__origin_get(node, node->self, node->incarnation);
+    if (!origin)
+        return COP_ENOMEM;
+    if (sweeps->sequence - origin->mark >= COP__SWEEP_WINDOW)
+        return COP_EAGAIN;
+    struct cop__sweep *sweep = create(node, &tree, options->timeout_ns, options->payload);
+    if (!sweep) {
+        cop__fail(node, COP_ENOMEM);
+        return COP_ENOMEM;
+    }
+    sweep->initiator = node->self;
+    sweep->incarnation = node->incarnation;
+    sweep->sequence = ++sweeps->sequence;
+    sweep->protocol = options->protocol;
+    sweep->wants_outcome = options->outcome;
+    sweep->token = options->token;
+    sweep->hop_ns = hop_time(&tree, options->timeout_ns);
+    COP__COUNT(node, sweeps_started);
+    cop__sweeps_enter(node);
+    begin(node, sweep);
+    cop__sweeps_leave(node);
+    return 0;
+}
+
+/* ---- being asked --------------------------------------------------------------------- */
+
+/* The tree that an ASK names; false if it is not one, or not with the sender above me. */
+static bool ignore_ask(struct cop_node *node, const struct cop__msg_ask *message,
+                       cop_id sender, struct cop_tree *tree)
+{
+    const struct cop_shape *own = cop_view_shape(node->view);
+    *tree = (struct cop_tree){
+        .shape = {.kind = (enum cop_shape_kind)message->shape,
+                  .k = message->arity,
+                  .inner = (enum cop_shape_kind)message->inner},
+        .n = cop_view_size(node->view),
+        .root = cop_view_rank(node->view, message->initiator),
+    };
+    if (own->table && own->kind == tree->shape.kind)
+        tree->shape.table = own->table;
+    if (message->members != tree->n || tree->root == COP_RANK_NONE ||
+        message->protocol >= node->stack->protocol_count || cop_tree_check(tree) ||
+        message->left_ns > COP__SWEEP_TIMEOUT_MAX || message->hop_ns > COP__SWEEP_TIMEOUT_MAX) {
+        COP__COUNT(node, ignored_malformed);
+        return true;
+    }
+    cop_rank from = cop_view_rank(node->view, sender);
+    if (from == node->rank || !cop_tree_is_below(tree, node->rank, from)) {
+        COP__COUNT(node, ignored_not_ancestor);
+        return true;
+    }
+    return false;
+}
+
+static void join(struct cop_node *node, const struct cop__msg_ask *message,
+                 const struct cop_tree *tree, cop_rank parent)
+{
+    struct cop__sweep *sweep = create(node, tree, message->left_ns, message->payload);
+    if (!sweep) {
+        cop__fail(node, COP_ENOMEM);
+        return;
+    }
+    sweep->initiator = message->initiator;
+    sweep->incarnation = message->incarnation;
+    sweep->sequence = message->sequence;
+    sweep->protocol = message->protocol;
+    sweep->wants_outcome = (message->flags & ASK_OUTCOME) != 0;
+    sweep->hop_ns = message->hop_ns;
+    sweep->parent = parent;
+    COP__COUNT(node, sweeps_joined);
+    begin(node, sweep);
+}
+
+/* S2: asked again, by somebody who lost what was between us: the same answer. */
+static void ask_again(struct cop_node *node, struct cop__sweep *sweep, cop_rank from)
+{
+    cop__rankset_drop(&sweep->strangers, from);
+    cop__sweep_set_parent(node, sweep, from);
+    if (sweep->answered && !sweep->refining)
+        cop__sweep_answer_to(node, sweep, from);
+    cop__sweep_leave_suspect(node, sweep);
+}
+
+static void take_ask(struct cop_node *node, const struct cop__msg_ask *message, cop_id sender)
+{
+    struct cop_tree tree;
+    if (ignore_ask(node, message, sender, &tree))
+        return;
+    struct cop__origin *origin = hear_mark(node, message->initiator, message->incarnation,
+                                           message->sequence, message->mark);
+    if (!origin)
+        return;
+    cop_rank from = cop_view_rank(node->view, sender);
+    struct cop__sweep *sweep = cop__sweep_find(node, message->initiator,
+                                               message->incarnation, message->sequence);
+    if (sweep) {
+        ask_again(node, sweep, from);
+    } else if (cop__origin_is_over(origin, message->sequence) || message->left_ns == 0) {
+        COP__COUNT(node, ignored_sweep_over);
+        cop__sweep_say_done(node, sender, message->initiator, message->incarnation,
+                            message->sequence);
+    } else {
+        join(node, message, &tree, from);
+    }
+}
+
+/* S1, S2, S5, S7. */
+void cop__on_ask(struct cop_node *node, const struct cop_frame *frame)
+{
+    struct cop__msg_ask message;
+    if (cop__decode_ask(frame->payload->data, frame->payload->length, &message)) {
+        COP__COUNT(node, ignored_malformed);
+        return;
+    }
+    cop__sweeps_enter(node);
+    take_ask(node, &message, frame->header.sender);
+    cop__sweeps_leave(node);
+}
+
+/* ---- losses and returns -------------------------------------------------------------- */
+
+/* Somebody below me is lost. An answer of it that I hold stays; but if an outcome is to come,
+ * those below it have to get it from me. */
+static void lose_below(struct cop_node *node, struct cop__sweep *sweep,
+                       struct cop__child *child)
+{
+    bool waits = child->state == CHILD_OWED;
+    bool owes_outcome = child->state == CHILD_ANSWERED && sweep->wants_outcome;
+    if ((waits || owes_outcome) && !sweep->has_outcome)
+        cop__sweep_lose_child(node, sweep, child);
+}
+
+static void lose(struct cop_node *node, struct cop__sweep *sweep, cop_rank rank)
+{
+    struct cop__child *child = cop__sweep_child(sweep, rank);
+    sweep->tangled = true;
+    if (child)
+        lose_below(node, sweep, child);
+    if (rank == sweep->parent)
+        cop__sweep_turn(node, sweep);
+}
+
+/* Somebody lives after all, or again: if nothing of it is held it is asked (once more); if
+ * it had asked me it has not got my answer; and if nobody is left above me it may be the
+ * one. */
+static void regain(struct cop_node *node, struct cop__sweep *sweep, cop_rank rank)
+{
+    if (sweep->answered && !sweep->refining &&
+        (rank == sweep->parent || cop__rankset_has(&sweep->askers, rank)))
+        cop__sweep_answer_to(node, sweep, rank);
+    struct cop__child *child = cop__sweep_child(sweep, rank);
+    if (child && child->state == CHILD_LOST && !sweep->has_outcome &&
+        !cop__sweep_holds(sweep, rank))
+        cop__sweep_ask_one(node, sweep, rank);
+    if (sweep->parent == COP_RANK_NONE && !cop__sweep_is_mine(node, sweep))
+        cop__sweep_turn(node, sweep);
+}
+
+/* S2, S3, S4, S6: the same whether I lost the connection or was told. */
+static void change_one(struct cop_node *node, struct cop__sweep *sweep,
+                       const struct cop__change *change)
+{
+    bool replaced = change->kind == COP__CHANGE_REPLACED;
+    if (replaced && change->id == sweep->initiator) {
+        cop__sweep_give_up(node, sweep, COP_ELOST);
+        return;
+    }
+    /* A new life of somebody above me knows nothing of this sweep. */
+    if (replaced && cop_tree_is_below(&sweep->tree, sweep->self, change->rank) &&
+        cop__rankset_put(&sweep->strangers, change->rank))
+        cop__fail(node, COP_ENOMEM);
+    if (replaced || change->kind == COP__CHANGE_SUSPECT)
+        lose(node, sweep, change->rank);
+    if ((replaced || change->kind == COP__CHANGE_ALIVE) &&
+        !cop__roster_is_suspect(node, change->id))
+        regain(node, sweep, change->rank);
+    cop__sweep_answer_if_complete(node, sweep);
+}
+
+static void on_change(struct cop_node *node, const struct cop__change *change)
+{
+    if (change->kind == COP__CHANGE_RESTATED || change->id == node->self)
+        return;
+    cop__sweeps_enter(node);
+    for (struct cop__sweep *sweep = cop__sweeps(node)->first; sweep; sweep = sweep->next)
+        if (!sweep->over && !node->failed)
+            change_one(node, sweep, change);
+    cop__sweeps_leave(node);
+}
+
+/* ---- the layer ----------------------------------------------------------------------- */
+
+static void fini(struct cop_node *node)
+{
+    struct cop__sweeps *sweeps = cop__sweeps(node);
+    while (sweeps->first) {
+        struct cop__sweep *sweep = sweeps->first;
+        sweeps->first = sweep->next;
+        free_sweep(sweep);
+    }
+    free(sweeps->origins);
+}
+
+const struct cop__layer cop__sweep_layer = {
+    .name = "sweep",
+    .size = sizeof(struct cop__sweeps),
+    .fini = fini,
+    .on_change = on_change,
+    .digest = cop__sweeps_digest,
+    .check = cop__sweeps_check,
+    .bytes = cop__sweeps_bytes,
+};
+
+/* ---- looking ------------------------------------------------------------------------- */
+
+uint64_t cop__sweep_token(const struct cop__sweep *sweep)
+{
+    return sweep->token;
+}
+
+cop_time cop__sweep_started(const struct cop__sweep *sweep)
+{
+    return sweep->started;
+}
+
+bool cop__sweep_wants_outcome(const struct cop__sweep *sweep)
+{
+    return sweep->wants_outcome;
+}
+
+struct cop__bytes cop__sweep_request(const struct cop__sweep *sweep)
+{
+    if (!sweep->request)
+        return (struct cop__bytes){NULL, 0};
+    return (struct cop__bytes){sweep->request->data, sweep->request->length};
+}
+
+int cop__sweep_result(struct cop_node *node, const struct cop__sweep *sweep,
+                      struct cop__sweep_result *out)
+{
+    struct cop__sweep_result result = {0};
+    struct cop__cover held = {0};
+    int error = cop__sweep_held(sweep, &held);
+    if (error)
+        return error;
+    result.answered = cop__cover_size(&sweep->tree, &held);
+    if (sweep->part_count > 0) {
+        result.payload = cop__sweep_fold(node, sweep);
+        error = result.payload ? 0 : COP_ENOMEM;
+    }
+    cop__cover_fini(&held);
+    if (!error && result.answered < sweep->tree.n)
+        error = cop__sweep_missing(sweep, &result.missing);
+    if (error) {
+        cop_buf_unref(result.payload);
+        return error;
+    }
+    *out = result;
+    return 0;
+}
+
+uint32_t cop_node_sweeps(const struct cop_node *node)
+{
+    return cop__sweeps(node)->count;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COP_SWEEP_SWEEP_H
+#define COP_SWEEP_SWEEP_H
+
+#include "node/node.h"
+
+/*
+ * One pass down and up a tree while nodes die: the motion that all services share.
+ *
+ * An initiator asks; each node asks its children, adds what they answer to its own
+ * contribution, and answers its parent; if the sweep has an outcome, that goes down the same
+ * way. What this layer guarantees (rules S1-S7 of docs/PROTOCOL.md), so that no protocol has
+ * to think about it again: a sweep ends everywhere within its time; who is lost is passed
+ * around, and whoever was below it answers, or asks, somebody further up; nobody alive is
+ * missed and nobody counted twice; late and repeated frames do nothing.
+ */
+struct cop__sweep;
+extern const struct cop__layer cop__sweep_layer;
+
+/* How many sweeps of one initiator may be under way: as many as fit in one word. */
+#define COP__SWEEP_WINDOW 64u
+/* The longest that a sweep may take: long enough for a person, short enough that times
+ * never wrap. */
+#define COP__SWEEP_TIMEOUT_MAX (UINT64_C(3600) * COP_SEC)
+
+/* What a protocol does with its sweeps. All functions are pure but for the node. */
+struct cop__protocol {
+    const char *name;
+    /* A sweep reached me (also at its initiator): call cop__sweep_contribute, now or later. */
+    void (*on_ask)(struct cop_node *node, struct cop__sweep *sweep);
+    /*
+     * One payload out of several, in rank order of who sent them. NULL: no memory.
+     * Must be associative, and commutative but for rounding.
+     */
+    struct cop_buf *(*fold)(struct cop_buf *const *payloads, uint32_t count);
+    /* False for a payload that fold must not be given: it is treated as malformed. */
+    bool (*accept)(const struct cop_buf *payload);
+    /* At the initiator, exactly once: all have answered, or time is up (COP_ETIMEDOUT), or it
+     * was aborted. Look at it with cop__sweep_result. */
+    void (*on_complete)(struct cop_node *node, struct cop__sweep *sweep, int status);
+    /* At the others, at most once: the outcome that the initiator gave, or why none comes. */
+    void (*on_outcome)(struct cop_node *node, struct cop__sweep *sweep, int status,
+                       struct cop__bytes payload);
+};
+
+struct cop__sweep_options {
+    uint8_t protocol;       /* index in the stack's table */
+    bool outcome;           /* everyone waits for cop__sweep_conclude */
+    struct cop_shape shape; /* kind 0: the view's */
+    cop_time timeout_ns;
+    struct cop__bytes payload;
+    uint64_t token; /* the protocol's own */
+};
+
+/* Starts one, rooted here. COP_EAGAIN: too many under way. COP_EINVAL: the shape. */
+int cop__sweep_start(struct cop_node *node, const struct cop__sweep_options *options);
+/* What this node adds; takes over the reference. Once for each sweep. */
+void cop__sweep_contribute(struct cop_node *node, struct cop__sweep *sweep,
+                           struct cop_buf *payload);
+/* At the initiator, in or after on_complete: the outcome, for everyone. */
+void cop__sweep_conclude(struct cop_node *node, struct cop__sweep *sweep, int status,
+                         struct cop__bytes payload);
+/* At the initiator: ends it everywhere. COP_ENOENT if no sweep has this token. */
+int cop__sweep_abort(struct cop_node *node, uint8_t protocol, uint64_t token);
+
+/* ---- looking at one ------------------------------------------------------------------ */
+
+struct cop__sweep_result {
+    struct cop_buf *payload; /* folded; NULL if nobody answered. Caller's reference */
+    uint32_t answered;
+    struct cop_ranks missing; /* ranks that did not answer, sorted; caller frees */
+};
+/* At the initiator, in on_complete. COP_ENOMEM leaves nothing behind. */
+int cop__sweep_result(struct cop_node *node, const struct cop__sweep *sweep,
+                      struct cop__sweep_result *out);
+uint64_t cop__sweep_token(const struct cop__sweep *sweep);
+cop_time cop__sweep_started(const struct cop__sweep *sweep);
+bool cop__sweep_wants_outcome(const struct cop__sweep *sweep);
+struct cop__bytes cop__sweep_request(const struct cop__sweep *sweep);
+
+cop__handler cop__on_ask, cop__on_answer, cop__on_turn, cop__on_outcome, cop__on_done,
+    cop__on_hold;
+
+#endif

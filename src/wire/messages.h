@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COP_WIRE_MESSAGES_H
+#define COP_WIRE_MESSAGES_H
+
+#include "wire/codec.h"
+
+/*
+ * The one table of messages, and the one list of fields of each. They generate the enum, the
+ * names, the structures, the codec, the size limits, the trace printer, the statistics and
+ * the fuzzers.
+ *
+ *   M(NAME, name, number, class, most payload bytes, what it says)
+ *
+ * Classes: LINK frames never leave the driver; CONTROL overtakes BULK on a connection;
+ * COMMAND is spoken between the command and its agent only.
+ */
+#define COP__FRAME_MAX (UINT32_C(1) << 20)
+
+#define COP__MESSAGES(M)                                                                   \
+    M(HELLO, hello, 1, LINK, 1024, "who I am, and how many frames of yours I have")        \
+    M(WELCOME, welcome, 2, LINK, 1024, "you are accepted; this is me, and my count")       \
+    M(REFUSE, refuse, 3, LINK, 1024, "you are not accepted, and why")                      \
+    M(NEWS, news, 16, CONTROL, COP__FRAME_MAX, "what I have heard of members")             \
+    M(ASK, ask, 32, CONTROL, COP__FRAME_MAX, "take part in this sweep, with your sub-tree") \
+    M(ANSWER, answer, 33, CONTROL, COP__FRAME_MAX, "what my sub-tree says, and whom it covers") \
+    M(TURN, turn, 34, CONTROL, COP__FRAME_MAX, "I lost my parent in this sweep; what now?") \
+    M(OUTCOME, outcome, 35, CONTROL, COP__FRAME_MAX, "this is how the sweep ended")        \
+    M(DONE, done, 36, CONTROL, 256, "this sweep is over here, or was never here")          \
+    M(HOLD, hold, 37, CONTROL, COP__FRAME_MAX, "I have these already; answer in pieces")   \
+    M(DATA, data, 48, BULK, COP__FRAME_MAX, "bytes that may wait")                         \
+    M(COMMAND, command, 64, COMMAND, COP__FRAME_MAX, "do this for me")                     \
+    M(REPLY, reply, 65, COMMAND, COP__FRAME_MAX, "what came of it")
+
+/* Fields: U8 U16 U32 U64 (name); BYTES (name): 32-bit length and bytes;
+ * LIST (name, element): 32-bit count and elements of fixed size, see codec.h. */
+#define COP__FIELDS_hello(U8, U16, U32, U64, BYTES, LIST)                                  \
+    U8(major) U8(minor) U16(features) U64(cluster_hi) U64(cluster_lo) U64(instance)        \
+    U32(sender) U32(receiver) U64(incarnation) U64(received) U64(peer_incarnation)
+#define COP__FIELDS_welcome(U8, U16, U32, U64, BYTES, LIST)                                \
+    U8(major) U8(minor) U16(features) U32(sender) U64(incarnation) U64(received)           \
+    U64(peer_incarnation)
+#define COP__FIELDS_refuse(U8, U16, U32, U64, BYTES, LIST)                                 \
+    U8(major) U8(minor) U16(reason) BYTES(text)
+#define COP__FIELDS_news(U8, U16, U32, U64, BYTES, LIST) LIST(beliefs, belief)
+
+#define COP__FIELDS_ask(U8, U16, U32, U64, BYTES, LIST)                                    \
+    U32(initiator) U64(incarnation) U64(sequence) U64(mark) U64(left_ns) U64(hop_ns)       \
+    U8(protocol) U8(flags) U8(shape) U8(inner) U32(arity) U32(members) BYTES(payload)
+#define COP__FIELDS_answer(U8, U16, U32, U64, BYTES, LIST)                                 \
+    U32(initiator) U64(incarnation) U64(sequence) U64(mark) U64(floor) U8(flags)           \
+    BYTES(parts) LIST(lost, belief)
+#define COP__FIELDS_turn(U8, U16, U32, U64, BYTES, LIST)                                   \
+    U32(initiator) U64(incarnation) U64(sequence) U64(mark) U8(flags)                      \
+    LIST(lineage, belief)
+#define COP__FIELDS_outcome(U8, U16, U32, U64, BYTES, LIST)                                \
+    U32(initiator) U64(incarnation) U64(sequence) U64(mark) U32(status) BYTES(payload)
+#define COP__FIELDS_done(U8, U16, U32, U64, BYTES, LIST)                                   \
+    U32(initiator) U64(incarnation) U64(sequence) U64(mark)
+#define COP__FIELDS_hold(U8, U16, U32, U64, BYTES, LIST)                                   \
+    U32(initiator) U64(incarnation) U64(sequence) U64(mark) LIST(cover, mark)
+
+#define COP__FIELDS_data(U8, U16, U32, U64, BYTES, LIST) U64(stream) BYTES(payload)
+#define COP__FIELDS_command(U8, U16, U32, U64, BYTES, LIST)                                \
+    U64(token) U16(verb) BYTES(body)
+#define COP__FIELDS_reply(U8, U16, U32, U64, BYTES, LIST)                                  \
+    U64(token) U32(status) U8(more) BYTES(body)
+
+enum cop__kind {
+#define COP__KIND_ENUM(NAME, name, number, class, most, text) COP__KIND_##NAME = number,
+    COP__MESSAGES(COP__KIND_ENUM)
+#undef COP__KIND_ENUM
+};
+
+/* Dense index of a kind, for tables; COP__KINDS for an unknown one. */
+enum cop__kind_index {
+#define COP__KIND_INDEX(NAME, name, number, class, most, text) COP__INDEX_##NAME,
+    COP__MESSAGES(COP__KIND_INDEX)
+#undef COP__KIND_INDEX
+    COP__KINDS
+};
+
+enum cop__class { COP__CLASS_LINK, COP__CLASS_CONTROL, COP__CLASS_BULK, COP__CLASS_COMMAND };
+
+struct cop__kind_info {
+    const char *name;
+    const char *text;
+    uint16_t kind;
+    enum cop__class class;
+    uint32_t least; /* payload bytes */
+    uint32_t most;
+};
+
+/* NULL for an unknown kind. */
+const struct cop__kind_info *cop__kind_info(uint16_t kind);
+enum cop__kind_index cop__kind_index(uint16_t kind);
+const struct cop__kind_info *cop__kind_at(enum cop__kind_index index);
+
+#define COP__STRUCT_INT8(name) uint8_t name;
+#define COP__STRUCT_INT16(name) uint16_t name;
+#define COP__STRUCT_INT32(name) uint32_t name;
+#define COP__STRUCT_INT64(name) uint64_t name;
+#define COP__STRUCT_BYTES(name) struct cop__bytes name;
+#define COP__STRUCT_LIST(name, element) struct cop__list name;
+
+/*
+ * For each message: struct cop__msg_NAME, and
+ *   cop__encode_NAME  a new buffer with the payload, or NULL (no memory)
+ *   cop__decode_NAME  0 or COP_EMALFORMED; bytes and lists point into the input
+ */
+#define COP__DECLARE(NAME, name, number, class, most, text)                                \
+    struct cop__msg_##name {                                                               \
+        COP__FIELDS_##name(COP__STRUCT_INT8, COP__STRUCT_INT16, COP__STRUCT_INT32,         \
+                           COP__STRUCT_INT64, COP__STRUCT_BYTES, COP__STRUCT_LIST)         \
+    };                                                                                     \
+    struct cop_buf *cop__encode_##name(const struct cop__msg_##name *message);             \
+    int cop__decode_##name(const uint8_t *data, size_t length,                             \
+                           struct cop__msg_##name *out);
+COP__MESSAGES(COP__DECLARE)
+#undef COP__DECLARE
+
+/*
+ * One line for a trace, e.g. "ask initiator=0 sequence=3 mark=2 ..."; a malformed payload
+ * prints as such. Returns the length as snprintf does.
+ */
+int cop__print_message(uint16_t kind, const uint8_t *data, size_t length, char *out,
+                       size_t size);
+
+#endif

@@ -1,0 +1,59 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs into a scratch prefix, then builds and runs a small program against it: through
+# pkg-config, shared and static, and through find_package, shared and static.
+set -euo pipefail
+: "${SOURCE:?}" "${BUILD:?}"
+CC=${CC:-cc}
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+prefix=$scratch/prefix
+cmake --install "$BUILD" --prefix "$prefix" >"$scratch/log" || { cat "$scratch/log"; exit 1; }
+
+pc=$(find "$prefix" -name coppice.pc)
+[ -n "$pc" ] || { echo "coppice.pc was not installed"; exit 1; }
+export PKG_CONFIG_PATH=${pc%/*}
+libdir=$(pkg-config --variable=libdir coppice)
+libdir=$(cd "$libdir" && pwd)
+[ -e "$libdir/libcoppice.so.0" ] || { echo "no libcoppice.so.0 in $libdir"; exit 1; }
+
+# Every public header stands alone, also as C++ would see the order: each first, by itself.
+for header in "$prefix"/include/coppice/*.h; do
+    echo "#include <coppice/${header##*/}>" |
+        "$CC" -std=c11 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -x c \
+            $(pkg-config --cflags coppice) -
+done
+echo "headers: ok"
+
+run() {
+    echo -n "$1: "
+    LD_LIBRARY_PATH=$libdir "$2"
+}
+
+# shellcheck disable=SC2046 # flags are words
+"$CC" -o "$scratch/shared" "$SOURCE/tests/install/consumer.c" \
+    $(pkg-config --cflags --libs coppice)
+run "pkg-config, shared" "$scratch/shared"
+
+# shellcheck disable=SC2046
+"$CC" -o "$scratch/static" "$SOURCE/tests/install/consumer.c" \
+    $(pkg-config --cflags coppice) "$libdir/libcoppice.a" \
+    $(pkg-config --libs libuv libcrypto) -pthread
+run "pkg-config, archive" "$scratch/static"
+
+cmake -S "$SOURCE/tests/install" -B "$scratch/build" -G Ninja \
+    -DCMAKE_C_COMPILER="$CC" -DCMAKE_PREFIX_PATH="$prefix" >"$scratch/log" 2>&1 &&
+    cmake --build "$scratch/build" >>"$scratch/log" 2>&1 || { cat "$scratch/log"; exit 1; }
+run "find_package, shared" "$scratch/build/consumer"
+run "find_package, archive" "$scratch/build/consumer_static"
+
+if [ -n "${COPPICE:-}" ]; then
+    echo -n "command: "
+    "$prefix/bin/coppice" --version
+    # One file: none of our own libraries, so that it can be copied.
+    if [ -n "$(ldd "$prefix/bin/coppice" | grep libcoppice)" ]; then
+        echo "bin/coppice needs libcoppice.so"
+        exit 1
+    fi
+fi

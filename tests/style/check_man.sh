@@ -1,0 +1,45 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Every sub-command that `coppice --help` lists has a manual page, every page belongs to
+# something, and the pages give no warnings.
+. "$(dirname "$0")/lib.sh"
+
+man=$SOURCE/docs/man
+commands=""
+if [ -x "${COPPICE:-}" ]; then
+    # Sub-commands are the indented first words in lower case: "  up -n N   start ...".
+    commands=$("$COPPICE" --help | sed -nE 's/^ {2,4}([a-z][a-z0-9-]*)( .*|$)/\1/p' |
+        grep -vx coppice | sort -u)
+    [ -n "$commands" ] || { echo "coppice --help lists no sub-commands"; exit 1; }
+elif ! ls "$man"/*.[137] >/dev/null 2>&1; then
+    echo "neither a command nor manual pages yet"
+    exit 77
+fi
+
+lint() {
+    if command -v mandoc >/dev/null; then
+        mandoc -T lint -W warning "$1" 2>&1 | grep -v 'referenced manual not found' || true
+    elif command -v man >/dev/null && command -v groff >/dev/null; then
+        MANROFFSEQ= MANWIDTH=80 man --warnings -E UTF-8 -Tutf8 -Z -l "$1" 2>&1 >/dev/null | sed "s|^|${1##*/}: |"
+    fi
+}
+
+bad=$(
+    if [ -n "$commands" ]; then
+        [ -f "$man/coppice.1" ] || echo "docs/man/coppice.1 is missing"
+        for command in $commands; do
+            [ -f "$man/coppice-$command.1" ] ||
+                echo "coppice $command: docs/man/coppice-$command.1 is missing"
+        done
+        for page in "$man"/coppice-*.1; do
+            [ -f "$page" ] || continue
+            name=${page##*/coppice-} name=${name%.1}
+            grep -qxF "$name" <<<"$commands" ||
+                echo "docs/man/coppice-$name.1: there is no such sub-command"
+        done
+    fi
+    for page in "$man"/*.[137]; do
+        [ ! -f "$page" ] || lint "$page"
+    done
+)
+verdict "$bad" "The manual and the command must agree."
