@@ -5,8 +5,8 @@
 #include <coppice/types.h>
 
 /*
- * Bytes shared by reference count. A buffer is written by whoever made it until it is first
- * shared, and read-only after that, so one encoding can be sent to many peers.
+ * Bytes shared by reference count. A buffer is written by whoever made it until it is
+ * first shared, and read-only after that, so one encoding can be sent to many peers.
  * The count is not atomic: a buffer stays with the thread of its node.
  */
 struct cop_buf {

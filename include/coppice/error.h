@@ -8,6 +8,7 @@
  *
  *   X(NAME, value, sentence for a person, what the caller should do next)
  */
+/* clang-format off */
 #define COP_ERRORS(X)                                                                    \
     X(ENOMEM, -1, "out of memory", "free memory, or end the node: its peers heal")       \
     X(EINVAL, -2, "invalid argument", "correct the call")                                \
@@ -27,6 +28,8 @@
     X(ESTATE, -16, "not possible in this state", "see the function's documentation")     \
     X(EBUG, -17, "an invariant does not hold", "report it with the trace")
 
+/* clang-format on */
+
 enum cop_error {
     COP_OK = 0,
 #define COP_ERROR_ENUM(name, value, text, advice) COP_##name = value,
@@ -34,7 +37,8 @@ enum cop_error {
 #undef COP_ERROR_ENUM
 };
 
-/* The sentence for a code, e.g. "out of memory"; "success" for 0, "unknown error" for others. */
+/* The sentence for a code, e.g. "out of memory"; "success" for 0, "unknown error" for
+ * others. */
 const char *cop_strerror(int error);
 
 /* The name of a code, e.g. "COP_ENOMEM"; "COP_OK" for 0, "unknown" for others. */

@@ -10,31 +10,33 @@
 /*
  * One node, without I/O.
  *
- * A node is a deterministic state machine. A driver (TCP, the simulator, ...) puts events in,
- * each with the time, and carries out the effects that come out, in their order. There is no
- * clock, no random source, no socket, no thread and no callback inside.
+ * A node is a deterministic state machine. A driver (TCP, the simulator, ...) puts
+ * events in, each with the time, and carries out the effects that come out, in their
+ * order. There is no clock, no random source, no socket, no thread and no callback
+ * inside.
  *
- *   1. Events are borrowed for the call. Effects belong to the caller until the next step
- *      that is given the same `struct cop_effects`.
+ *   1. Events are borrowed for the call. Effects belong to the caller until the next
+ *      step that is given the same `struct cop_effects`.
  *   2. Only cop_buf is shared, by reference count. An effect holds a reference that
  *      cop_effects_clear gives back; who keeps a buffer longer takes one of its own.
  *   3. One node is used by one thread at a time.
  *
  * What a driver promises:
- *   4. Frames between two living incarnations arrive in order, once, and none is lost, also
- *      over a connection that breaks and is made again.
- *   5. A SEND to a peer without connection makes one. If that is refused, PEER_DOWN(REFUSED).
- *   6. CONNECT(p) means: keep a connection to p, and tell me when it ends. If p cannot be
- *      reached that is PEER_DOWN with the reason; the driver does not try again by itself.
- *      CLOSE(p) ends that wish; the driver may age the connection out.
- *   7. PEER_UP(p, incarnation) for every connection made and for every changed incarnation,
- *      before the first frame of that incarnation.
+ *   4. Frames between two living incarnations arrive in order, once, and none is lost,
+ *      also over a connection that breaks and is made again.
+ *   5. A SEND to a peer without connection makes one. If that is refused,
+ *      PEER_DOWN(REFUSED).
+ *   6. CONNECT(p) means: keep a connection to p, and tell me when it ends. If p cannot
+ *      be reached that is PEER_DOWN with the reason; the driver does not try again by
+ *      itself. CLOSE(p) ends that wish; the driver may age the connection out.
+ *   7. PEER_UP(p, incarnation) for every connection made and for every changed
+ *      incarnation, before the first frame of that incarnation.
  *   8. PEER_DOWN is evidence with its reason, never a verdict.
  */
 struct cop_node;
 struct cop_stats;
 
-/* ---- frames -------------------------------------------------------------------------- */
+/* ---- frames ---------------------------------------------------------------------- */
 
 /* What every message says about its world. Encoded by wire/, 48 bytes. */
 struct cop_header {
@@ -53,11 +55,11 @@ struct cop_frame {
     struct cop_buf *payload; /* NULL if length is 0 */
 };
 
-/* ---- events -------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------- */
 
 enum cop_event_kind {
-    COP_EVENT_RECV,      /* `frame` came from `peer` */
-    COP_EVENT_TICK,      /* the time of cop_deadline has come (also the very first event) */
+    COP_EVENT_RECV, /* `frame` came from `peer` */
+    COP_EVENT_TICK, /* the time of cop_deadline has come (also the very first event) */
     COP_EVENT_PEER_UP,   /* connected to `peer`, which lives as `incarnation` */
     COP_EVENT_PEER_DOWN, /* connection to `peer` ended or could not be made: `why` */
     COP_EVENT_SUBMIT,    /* a request of the application */
@@ -77,8 +79,8 @@ enum cop_request_kind {
 
 struct cop_request {
     enum cop_request_kind kind;
-    uint64_t token;      /* chosen by the caller, comes back with COMPLETE; unique per node */
-    cop_time timeout_ns; /* PROBE: 0 for the default */
+    uint64_t token;         /* the caller's own, unique; comes back with COMPLETE */
+    cop_time timeout_ns;    /* PROBE: 0 for the default */
     struct cop_shape shape; /* PROBE: tree to use; kind 0 for the view's own */
     bool outcome;           /* PROBE: tell everyone the result, too */
     uint64_t target;        /* ABORT */
@@ -98,7 +100,7 @@ struct cop_event {
 
 #define COP_BACKLOG_MAX (UINT64_C(4) << 20)
 
-/* ---- effects ------------------------------------------------------------------------- */
+/* ---- effects --------------------------------------------------------------------- */
 
 enum cop_effect_kind {
     COP_EFFECT_SEND,     /* `frame` to `peer` */
@@ -127,13 +129,13 @@ void cop_effects_clear(struct cop_effects *effects);
 /* The same, and frees the memory. */
 void cop_effects_free(struct cop_effects *effects);
 
-/* ---- the node ------------------------------------------------------------------------ */
+/* ---- the node -------------------------------------------------------------------- */
 
 struct cop_config {
     cop_id self;
     cop_incarnation incarnation; /* of this life; larger than every earlier one */
     struct cop_view *view;       /* the node takes its own reference */
-    struct cop_stats *stats;     /* counters to write to; may be shared; NULL for none */
+    struct cop_stats *stats; /* counters to write to; may be shared; NULL for none */
     cop_time now;
 };
 
@@ -146,8 +148,8 @@ void cop_node_destroy(struct cop_node *node);
  *   0            done
  *   COP_EAGAIN   SUBMIT only: too much in flight; nothing happened, try after a COMPLETE
  *   COP_EINVAL   SUBMIT only: the request is not possible
- *   COP_ENOMEM   the node is out of memory in the middle of a step: it has stopped for good.
- *                Destroy it; to its peers this is a crash. Every later step says the same.
+ *   COP_ENOMEM   out of memory in the middle of a step: the node has stopped for good.
+ *                Destroy it; to its peers this is a crash. Later steps say the same.
  */
 int cop_step(struct cop_node *node, const struct cop_event *event,
              struct cop_effects *effects);
@@ -168,7 +170,8 @@ struct cop_belief {
 };
 struct cop_belief cop_node_belief(const struct cop_node *node, cop_id id);
 
-/* A number that two nodes share if and (but for chance) only if their states are equal. */
+/* A number that two nodes share if and (but for chance) only if their states are
+ * equal. */
 uint64_t cop_node_digest(const struct cop_node *node);
 /* How many sweeps the node keeps anything of (tests: nothing may stay for ever). */
 uint32_t cop_node_sweeps(const struct cop_node *node);
@@ -177,15 +180,15 @@ const char *cop_node_check(const struct cop_node *node);
 /* Bytes of private memory that the node holds now (without shared buffers and view). */
 size_t cop_node_bytes(const struct cop_node *node);
 
-/* ---- results ------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------- */
 
 /* What a probe found. Borrowed from the COMPLETE effect's buffer until freed. */
 struct cop_probe_result {
-    uint32_t members;          /* asked: n of the view */
-    uint32_t answered;         /* exactly once each */
-    uint64_t fingerprint;      /* sum over the answered of cop_probe_fingerprint(id) */
-    struct cop_ranks dead;     /* not answered, and known to be lost */
-    struct cop_ranks silent;   /* not answered in time, though not known to be lost */
+    uint32_t members;        /* asked: n of the view */
+    uint32_t answered;       /* exactly once each */
+    uint64_t fingerprint;    /* sum over the answered of cop_probe_fingerprint(id) */
+    struct cop_ranks dead;   /* not answered, and known to be lost */
+    struct cop_ranks silent; /* not answered in time, though not known to be lost */
     cop_time elapsed_ns;
 };
 int cop_probe_result(const struct cop_buf *result, struct cop_probe_result *out);

@@ -6,37 +6,41 @@
 #include <coppice/stats.h>
 
 /*
- * The simulator: N unmodified nodes in one process, on virtual time, from one 64-bit seed.
- * The same seed gives the same trace, byte for byte, on every machine and compiler, so a
- * failing seed is a bug report.
+ * The simulator: N unmodified nodes in one process, on virtual time, from one 64-bit
+ * seed. The same seed gives the same trace, byte for byte, on every machine and
+ * compiler, so a failing seed is a bug report.
  *
  * Three ways to use it:
  *   - by hand: cop_sim_create, cop_sim_do / cop_sim_at, cop_sim_run;
- *   - by script: text with one action a line (cop_sim_script_parse, cop_sim_script_run);
- *   - by swarm: every seed becomes a script of its own (cop_sim_swarm_script), and one that
- *     fails is cut down to a short one (cop_sim_shrink).
+ *   - by script: text with one action a line (cop_sim_script_parse,
+ *     cop_sim_script_run);
+ *   - by swarm: every seed becomes a script of its own (cop_sim_swarm_script), and one
+ *     that fails is cut down to a short one (cop_sim_shrink).
  *
- * What the simulator keeps of the driver's promises (coppice/node.h), in its own words:
+ * What the simulator keeps of the driver's promises (coppice/node.h), in its own
+ * words:
  *   1. A connection is made by the first CONNECT or SEND of either end. Both ends hear
- *      PEER_UP, each before the first frame of the other. With COP_SIM_QUIET_START the ones
- *      made by the first TICKs are there without PEER_UP.
- *   2. Frames of one sender to one receiver arrive in order, whatever the network does.
- *   3. When a node crashes, each peer connected to it gets what had left it (all, or with
- *      COP_SIM_CUT a prefix), then PEER_DOWN(CLOSED). CONNECT and SEND to a dead node
- *      bring PEER_DOWN(REFUSED).
- *   4. A broken connection loses nothing: both ends hear PEER_DOWN(CLOSED), the drivers
- *      connect again, both hear PEER_UP, then what was under way arrives.
- *   5. A partition holds frames back until it heals. After COP_SIM_SILENT_NS of it the ends
- *      of a connection, and who tries to make one, hear PEER_DOWN(SILENT).
+ *      PEER_UP, each before the first frame of the other. With COP_SIM_QUIET_START the
+ *      ones made by the first TICKs are there without PEER_UP.
+ *   2. Frames of one sender to one receiver arrive in order, whatever the network
+ *      does.
+ *   3. When a node crashes, each peer connected to it gets what had left it (all, or
+ *      with COP_SIM_CUT a prefix), then PEER_DOWN(CLOSED). CONNECT and SEND to a dead
+ *      node bring PEER_DOWN(REFUSED).
+ *   4. A broken connection loses nothing: both ends hear PEER_DOWN(CLOSED), the
+ *      drivers connect again, both hear PEER_UP, then what was under way arrives.
+ *   5. A partition holds frames back until it heals. After COP_SIM_SILENT_NS of it the
+ *      ends of a connection, and who tries to make one, hear PEER_DOWN(SILENT).
  *
  * A simulation is used by one thread. Different simulations are independent.
  */
 struct cop_sim;
 
-/* How long a partitioned connection, or an attempt to connect, takes to be called silent. */
+/* How long a partitioned connection, or an attempt to connect, takes to be called
+ * silent. */
 #define COP_SIM_SILENT_NS (2 * COP_SEC)
 
-/* ---- the network --------------------------------------------------------------------- */
+/* ---- the network ----------------------------------------------------------------- */
 
 enum cop_sim_net_kind {
     COP_SIM_NET_CONSTANT, /* latency */
@@ -50,21 +54,21 @@ enum cop_sim_net_kind {
 struct cop_sim_net {
     enum cop_sim_net_kind kind;
     cop_time latency_ns;
-    cop_time overhead_ns;    /* o: the sender is busy for this long with each frame */
-    cop_time gap_ns;         /* g: least distance of two sends of one node */
-    cop_time byte_ps;        /* G: picoseconds for each byte (LogGP, switch) */
-    cop_time hop_ns;         /* TORUS: for each hop */
-    uint32_t dims[3];        /* TORUS: all 0 for a near cube */
-    bool shuffle;            /* TORUS: ranks placed by a permutation from the seed, not xyz */
-    uint32_t ports;          /* SWITCH: nodes at each; 0: all at one */
-    cop_time service_ns;     /* SWITCH: time of a frame in an output port */
-    const uint32_t *table;   /* RECORDED: one way times in ns, borrowed */
+    cop_time overhead_ns; /* o: the sender is busy for this long with each frame */
+    cop_time gap_ns;      /* g: least distance of two sends of one node */
+    cop_time byte_ps;     /* G: picoseconds for each byte (LogGP, switch) */
+    cop_time hop_ns;      /* TORUS: for each hop */
+    uint32_t dims[3];     /* TORUS: all 0 for a near cube */
+    bool shuffle;   /* TORUS: ranks placed by a permutation from the seed, not xyz */
+    uint32_t ports; /* SWITCH: nodes at each; 0: all at one */
+    cop_time service_ns;   /* SWITCH: time of a frame in an output port */
+    const uint32_t *table; /* RECORDED: one way times in ns, borrowed */
     uint32_t table_count;
-    cop_time jitter_ns;      /* every frame takes 0 .. jitter longer, by the seed */
-    cop_time compute_ns;     /* a node is busy for this long with each event */
+    cop_time jitter_ns;  /* every frame takes 0 .. jitter longer, by the seed */
+    cop_time compute_ns; /* a node is busy for this long with each event */
 };
 
-/* ---- whom it runs -------------------------------------------------------------------- */
+/* ---- whom it runs ---------------------------------------------------------------- */
 
 /*
  * What stands behind a rank. The default is the real node; a table of one's own runs
@@ -77,17 +81,17 @@ struct cop_sim_actor {
     void (*destroy)(void *node);
     int (*step)(void *node, const struct cop_event *event, struct cop_effects *effects);
     cop_time (*deadline)(const void *node);
-    uint32_t (*open)(const void *node);      /* cop_node_sweeps */
-    const char *(*check)(const void *node);  /* cop_node_check */
-    uint64_t (*digest)(const void *node);    /* cop_node_digest */
-    size_t (*bytes)(const void *node);       /* cop_node_bytes */
+    uint32_t (*open)(const void *node);     /* cop_node_sweeps */
+    const char *(*check)(const void *node); /* cop_node_check */
+    uint64_t (*digest)(const void *node);   /* cop_node_digest */
+    size_t (*bytes)(const void *node);      /* cop_node_bytes */
     void *context;
 };
 
 /* The table of the real node. */
 const struct cop_sim_actor *cop_sim_actor_node(void);
 
-/* ---- checkers ------------------------------------------------------------------------ */
+/* ---- checkers -------------------------------------------------------------------- */
 
 struct cop_sim_action;
 
@@ -100,7 +104,8 @@ struct cop_sim_checker {
     const char *name;
     void *(*init)(struct cop_sim *sim);
     /* An action of the script, just before it is done. */
-    void (*on_action)(void *state, struct cop_sim *sim, const struct cop_sim_action *action);
+    void (*on_action)(void *state, struct cop_sim *sim,
+                      const struct cop_sim_action *action);
     /* A request was given to a node, which said `status`. */
     void (*on_submit)(void *state, struct cop_sim *sim, cop_id node,
                       const struct cop_request *request, int status);
@@ -117,30 +122,30 @@ const struct cop_sim_checker *cop_sim_checker_node(void);
 /* What a probe promises: completion, partition, no double count, accuracy, liveness. */
 const struct cop_sim_checker *cop_sim_checker_probe(void);
 
-/* ---- actions ------------------------------------------------------------------------- */
+/* ---- actions --------------------------------------------------------------------- */
 
 enum cop_sim_action_kind {
-    COP_SIM_PROBE,        /* a submits a probe: request */
-    COP_SIM_ABORT,        /* a aborts request.target */
-    COP_SIM_CRASH,        /* a .. b crash; b = COP_ID_NONE: only a */
-    COP_SIM_RESTART,      /* a comes back with its next incarnation, if it is dead */
-    COP_SIM_PAUSE,        /* a does nothing; what comes waits */
-    COP_SIM_RESUME,       /* a goes on */
-    COP_SIM_SLOW,         /* a is busy for amount_ns more with each event; 0 ends it */
-    COP_SIM_SLOW_LINK,    /* frames from a to b take amount_ns longer; 0 ends it */
-    COP_SIM_PARTITION,    /* left and right do not hear each other (one_way: right hears
+    COP_SIM_PROBE,     /* a submits a probe: request */
+    COP_SIM_ABORT,     /* a aborts request.target */
+    COP_SIM_CRASH,     /* a .. b crash; b = COP_ID_NONE: only a */
+    COP_SIM_RESTART,   /* a comes back with its next incarnation, if it is dead */
+    COP_SIM_PAUSE,     /* a does nothing; what comes waits */
+    COP_SIM_RESUME,    /* a goes on */
+    COP_SIM_SLOW,      /* a is busy for amount_ns more with each event; 0 ends it */
+    COP_SIM_SLOW_LINK, /* frames from a to b take amount_ns longer; 0 ends it */
+    COP_SIM_PARTITION, /* left and right do not hear each other (one_way: right hears
                              nothing of left) */
-    COP_SIM_HEAL,         /* all partitions end */
-    COP_SIM_BREAK,        /* the connection of a and b breaks; both live */
-    COP_SIM_JUMP,         /* the clock of a jumps forward by amount_ns */
-    COP_SIM_LIE,          /* a is told that b refused, though b may live */
+    COP_SIM_HEAL,      /* all partitions end */
+    COP_SIM_BREAK,     /* the connection of a and b breaks; both live */
+    COP_SIM_JUMP,      /* the clock of a jumps forward by amount_ns */
+    COP_SIM_LIE,       /* a is told that b refused, though b may live */
 };
 
 /* When an action is done. The latter two are for CRASH only: at message boundaries. */
 enum cop_sim_when {
-    COP_SIM_AT,           /* at a time */
-    COP_SIM_AFTER_SEND,   /* once a has sent its count-th frame; the rest of the step is lost */
-    COP_SIM_BEFORE_RECV,  /* when its count-th frame arrives, before it is handled */
+    COP_SIM_AT,         /* at a time */
+    COP_SIM_AFTER_SEND, /* once a has sent its count-th frame; the rest of the step is lost */
+    COP_SIM_BEFORE_RECV, /* when its count-th frame arrives, before it is handled */
 };
 
 #define COP_SIM_RANGES 8
@@ -164,14 +169,14 @@ struct cop_sim_action {
     struct cop_request request;
 };
 
-/* ---- a simulation -------------------------------------------------------------------- */
+/* ---- a simulation ---------------------------------------------------------------- */
 
 enum cop_sim_flag {
     COP_SIM_CODEC = 1,       /* headers go through real bytes, payloads are copied */
     COP_SIM_CHECK = 2,       /* the checkers given are called */
     COP_SIM_QUIET_START = 4, /* see 1. above; for large n */
-    COP_SIM_CUT = 8,         /* a crash loses the end of what was under way, by the seed */
-    COP_SIM_BUGGIFY = 16,    /* rare but legal: late ticks, late news of deaths, ... */
+    COP_SIM_CUT = 8,      /* a crash loses the end of what was under way, by the seed */
+    COP_SIM_BUGGIFY = 16, /* rare but legal: late ticks, late news of deaths, ... */
 };
 
 struct cop_sim_config {
@@ -179,8 +184,8 @@ struct cop_sim_config {
     struct cop_shape shape; /* of the view; its table stays the caller's */
     uint64_t seed;
     struct cop_sim_net net;
-    uint32_t flags;                            /* enum cop_sim_flag */
-    const struct cop_sim_actor *actor;         /* NULL: the real node */
+    uint32_t flags;                                /* enum cop_sim_flag */
+    const struct cop_sim_actor *actor;             /* NULL: the real node */
     const struct cop_sim_checker *const *checkers; /* ends with NULL; may be NULL */
     /* A request ended. May call cop_sim_do. May be NULL. `result` is borrowed. */
     void (*complete)(void *context, struct cop_sim *sim, cop_id node, uint64_t token,
@@ -196,13 +201,17 @@ void cop_sim_destroy(struct cop_sim *sim);
 
 /* Does an action now (its time is not looked at). COP_EINVAL if a rank is not there. */
 int cop_sim_do(struct cop_sim *sim, const struct cop_sim_action *action);
-/* Does it when it says. COP_EINVAL: its time is over, or a rank is not there; COP_ENOMEM. */
+/* Does it when it says. COP_EINVAL: its time is over, or a rank is not there;
+ * COP_ENOMEM. */
 int cop_sim_at(struct cop_sim *sim, const struct cop_sim_action *action);
 
 /* Runs one event. False if there is none, or after cop_sim_fail. */
 bool cop_sim_step(struct cop_sim *sim);
-/* Runs until nothing is due up to and including `until`, or cop_sim_fail or cop_sim_stop
- * was called. Time stands at `until` afterwards, or at the last event if it is NEVER. */
+/*
+ * Runs until nothing is due up to and including `until`, or cop_sim_fail or
+ * cop_sim_stop was called. Time stands at `until` afterwards, or at the last event if
+ * it is NEVER.
+ */
 void cop_sim_run(struct cop_sim *sim, cop_time until);
 /* Makes cop_sim_run return after the event in hand; for use in callbacks. */
 void cop_sim_stop(struct cop_sim *sim);
@@ -218,21 +227,23 @@ void cop_sim_heal(struct cop_sim *sim);
 void cop_sim_settle(struct cop_sim *sim);
 bool cop_sim_is_settled(const struct cop_sim *sim);
 
-/* Records a violation, in the words of a checker, and ends the run. The first one stays. */
+/* Records a violation, in the words of a checker, and ends the run. The first one
+ * stays. */
 void cop_sim_fail(struct cop_sim *sim, const char *checker, const char *format, ...);
 /* The violation, or NULL. */
 const char *cop_sim_failure(const struct cop_sim *sim);
 
 /*
- * True in about one of `rarity` cases, by the seed, if COP_SIM_BUGGIFY is set: a place in a
- * driver, checker or service asks for rare but legal behaviour. `place` tells places apart.
+ * True in about one of `rarity` cases, by the seed, if COP_SIM_BUGGIFY is set: a place
+ * in a driver, checker or service asks for rare but legal behaviour. `place` tells
+ * places apart.
  */
 bool cop_sim_buggify(struct cop_sim *sim, uint32_t place, uint32_t rarity);
 /* A number in [0, bound) from the seed, `place` and two numbers, and nothing else. */
 uint64_t cop_sim_draw(const struct cop_sim *sim, uint32_t place, uint64_t a, uint64_t b,
                       uint64_t bound);
 
-/* ---- looking in ---------------------------------------------------------------------- */
+/* ---- looking in ------------------------------------------------------------------ */
 
 cop_time cop_sim_now(const struct cop_sim *sim);
 uint32_t cop_sim_nodes(const struct cop_sim *sim);
@@ -256,26 +267,23 @@ const struct cop_stats *cop_sim_stats(const struct cop_sim *sim);
 /* Private memory of all nodes now. */
 uint64_t cop_sim_node_bytes(const struct cop_sim *sim);
 
-/* ---- scripts ------------------------------------------------------------------------- */
+/* ---- scripts --------------------------------------------------------------------- */
 
 /*
  * One line, one thing; # begins a comment; times are 7, 10us, 5ms, 2s (bare: ns).
  *
  *   nodes 16              shape radix:4         hosts 4 (members a host, for hosts:S)
- *   topology a:0 => a:1 ; (instead of nodes and shape)
- *   seed 7                flags codec cut buggify quiet
- *   net constant 10us | net loggp L o g G_ps | net torus L hop [XxYxZ] [shuffle]
- *       | net switch L service_ns [ports P] [byte G_ps] | net recorded 10us,12us,...
- *       each may end in: [jitter J] [compute O]
- *   at T probe A [timeout T] [shape S] [outcome] [token K]
- *   at T abort A K        at T crash A[-B]      crash A after-send J | before-recv J
- *   at T restart A        at T pause A          at T resume A
- *   at T slow A D         at T slow A > B D     at T partition LIST | LIST
- *   at T partition LIST > LIST (one way)        at T heal
- *   at T break A B        at T jump A D         at T lie A about B
- *   liveness              (at the end: heal all, then everyone alive probes, and must name
- *                          exactly the dead)
- *   until-complete        (stop when every probe has completed, not when all is quiet)
+ *   topology a:0 => a:1 ; (instead of nodes and shape) seed 7                flags
+ *   codec cut buggify quiet net constant 10us | net loggp L o g G_ps | net torus L hop
+ *   [XxYxZ] [shuffle] | net switch L service_ns [ports P] [byte G_ps] | net recorded
+ *   10us,12us,... each may end in: [jitter J] [compute O] at T probe A [timeout T]
+ *   [shape S] [outcome] [token K] at T abort A K        at T crash A[-B]      crash A
+ *   after-send J | before-recv J at T restart A        at T pause A          at T
+ *   resume A at T slow A D         at T slow A > B D     at T partition LIST | LIST at
+ *   T partition LIST > LIST (one way)        at T heal at T break A B        at T jump
+ *   A D         at T lie A about B liveness              (at the end: heal all, then
+ *   everyone alive probes, and must name exactly the dead) until-complete        (stop
+ *   when every probe has completed, not when all is quiet)
  */
 struct cop_sim_script {
     struct cop_sim_config config; /* nodes, shape, seed, net, flags */
@@ -293,8 +301,10 @@ int cop_sim_script_parse(const char *text, struct cop_sim_script *out, char *mes
                          size_t size);
 /* The text, to be freed by the caller; NULL if there is no memory. */
 char *cop_sim_script_print(const struct cop_sim_script *script);
-int cop_sim_script_copy(const struct cop_sim_script *script, struct cop_sim_script *out);
-int cop_sim_script_add(struct cop_sim_script *script, const struct cop_sim_action *action);
+int cop_sim_script_copy(const struct cop_sim_script *script,
+                        struct cop_sim_script *out);
+int cop_sim_script_add(struct cop_sim_script *script,
+                       const struct cop_sim_action *action);
 /* Gives the script its shape: "radix:4", "hosts:flat" with `per_host` members each. */
 int cop_sim_script_shape(struct cop_sim_script *script, const char *shape,
                          uint32_t per_host, char *message, size_t size);
@@ -314,16 +324,17 @@ struct cop_sim_report {
 };
 
 /*
- * Runs a script. What `script->config` says about actor, checkers, trace and context is
- * used; without checkers, those of this header are when COP_SIM_CHECK is set. 0 also when
- * something was violated: see `failure`. COP_EINVAL, COP_ENOMEM: it could not be run.
+ * Runs a script. What `script->config` says about actor, checkers, trace and context
+ * is used; without checkers, those of this header are when COP_SIM_CHECK is set. 0
+ * also when something was violated: see `failure`. COP_EINVAL, COP_ENOMEM: it could
+ * not be run.
  */
 int cop_sim_script_run(const struct cop_sim_script *script, struct cop_sim_report *out);
 /* The same in a process of its own: a node that aborts it is a violation like others.
  * COP_EIO if there is no process to be had. */
 int cop_sim_script_try(const struct cop_sim_script *script, struct cop_sim_report *out);
 
-/* ---- swarm --------------------------------------------------------------------------- */
+/* ---- swarm ----------------------------------------------------------------------- */
 
 enum cop_sim_swarm_flag {
     COP_SIM_SWARM_LIES = 1, /* with false suspicions */
@@ -351,23 +362,26 @@ struct cop_sim_swarm_report {
 
 /* A seed on which a worker dies counts as failed. COP_EIO if there are no workers to be
  * had. */
-int cop_sim_swarm_run(const struct cop_sim_swarm *swarm, struct cop_sim_swarm_report *out);
+int cop_sim_swarm_run(const struct cop_sim_swarm *swarm,
+                      struct cop_sim_swarm_report *out);
 
 /*
- * Cuts a failing script down: fewer actions, fewer nodes, a simpler network, as long as it
- * fails. `fails` runs a script and says whether it still does; NULL: cop_sim_script_try gives
- * the same kind of violation. COP_ESTATE if the script does not fail.
+ * Cuts a failing script down: fewer actions, fewer nodes, a simpler network, as long
+ * as it fails. `fails` runs a script and says whether it still does; NULL:
+ * cop_sim_script_try gives the same kind of violation. COP_ESTATE if the script does
+ * not fail.
  */
 int cop_sim_shrink(const struct cop_sim_script *script,
                    bool (*fails)(void *context, const struct cop_sim_script *script),
                    void *context, struct cop_sim_script *out);
 
-/* ---- explorer ------------------------------------------------------------------------ */
+/* ---- explorer -------------------------------------------------------------------- */
 
 /*
  * Not random but all: every order of deliveries, every crash point, for a few nodes. A
- * probe is submitted at `root`; connections of the first ticks are there; time stands still
- * but for timers, which fire when nothing else can happen (or any time, by `timers`).
+ * probe is submitted at `root`; connections of the first ticks are there; time stands
+ * still but for timers, which fire when nothing else can happen (or any time, by
+ * `timers`).
  */
 struct cop_sim_explore {
     uint32_t nodes; /* at most COP_SIM_EXPLORE_NODES */
@@ -376,10 +390,10 @@ struct cop_sim_explore {
     uint32_t crashes; /* at most so many */
     uint32_t lies;
     bool outcome;
-    bool timers;          /* timers fire at any time */
-    bool reduce;          /* partial-order reduction by sleep sets */
-    uint32_t depth_max;   /* 0: no bound */
-    uint64_t memory_max;  /* bytes; 0: 4 GiB */
+    bool timers;                       /* timers fire at any time */
+    bool reduce;                       /* partial-order reduction by sleep sets */
+    uint32_t depth_max;                /* 0: no bound */
+    uint64_t memory_max;               /* bytes; 0: 4 GiB */
     const struct cop_sim_actor *actor; /* NULL: the real node */
     const struct cop_sim_checker *const *checkers; /* NULL: those of this header */
     /* Tells how far it is, now and then; false ends it. May be NULL. */

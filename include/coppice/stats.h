@@ -5,13 +5,14 @@
 #include <coppice/types.h>
 
 /*
- * What nodes count. Owned by the driver and written by the nodes it runs: an agent has one
- * for its node, the simulator one for all. The command, the benchmarks and the tests read
- * these and no others.
+ * What nodes count. Owned by the driver and written by the nodes it runs: an agent has
+ * one for its node, the simulator one for all. The command, the benchmarks and the
+ * tests read these and no others.
  */
 #define COP_STATS_KINDS 32
 
 /* X(name, why a frame or event was ignored): each has a test that hits it. */
+/* clang-format off */
 #define COP_IGNORES(X)                                                                     \
     X(receiver, "for somebody else, or for an earlier life of mine")                       \
     X(incarnation, "from an earlier life of its sender")                                   \
@@ -25,8 +26,10 @@
     X(sweep_unknown, "about a sweep that I am not in")                                     \
     X(repeated, "says what I have already")
 
+/* clang-format on */
+
 struct cop_stats {
-    uint64_t sent[COP_STATS_KINDS];     /* frames, by dense index of the kind */
+    uint64_t sent[COP_STATS_KINDS]; /* frames, by dense index of the kind */
     uint64_t received[COP_STATS_KINDS];
     uint64_t sent_bytes, received_bytes; /* with headers */
     uint64_t steps;

@@ -6,11 +6,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef uint32_t cop_id;           /* a member, for as long as the cluster lives */
-typedef uint32_t cop_rank;         /* a position in a view or tree, 0 .. n-1 */
-typedef uint64_t cop_incarnation;  /* one life of a member; never repeats, only grows */
-typedef uint64_t cop_epoch;        /* number of a view */
-typedef uint64_t cop_time;         /* nanoseconds on a clock that never goes back */
+typedef uint32_t cop_id;          /* a member, for as long as the cluster lives */
+typedef uint32_t cop_rank;        /* a position in a view or tree, 0 .. n-1 */
+typedef uint64_t cop_incarnation; /* one life of a member; never repeats, only grows */
+typedef uint64_t cop_epoch;       /* number of a view */
+typedef uint64_t cop_time;        /* nanoseconds on a clock that never goes back */
 
 #define COP_ID_NONE UINT32_MAX
 #define COP_RANK_NONE UINT32_MAX

@@ -6,15 +6,15 @@
 #include <coppice/types.h>
 
 /*
- * A view: who is in the cluster. Immutable and shared by reference; nobody copies it, so a
- * million nodes in one process can hold the same one. The count is not atomic.
+ * A view: who is in the cluster. Immutable and shared by reference; nobody copies it,
+ * so a million nodes in one process can hold the same one. The count is not atomic.
  */
 struct cop_view;
 
 /*
- * The view of a static start: members 0 .. n-1, all of them with the same first incarnation,
- * in a tree of `shape`. No message is needed for it. Members that never come up are found
- * dead like any other. COP_EINVAL if n or the shape is not possible.
+ * The view of a static start: members 0 .. n-1, all of them with the same first
+ * incarnation, in a tree of `shape`. No message is needed for it. Members that never
+ * come up are found dead like any other. COP_EINVAL if n or the shape is not possible.
  */
 int cop_view_create_static(uint32_t n, const struct cop_shape *shape,
                            cop_incarnation first, struct cop_view **out);

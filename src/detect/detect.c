@@ -16,10 +16,11 @@
 struct detect {
     struct cop__node_timer flush; /* runs while `dirty` is not empty */
     struct cop__node_timer retry; /* runs while `silent` is not empty */
-    struct cop_ranks neighbours;  /* in the repaired tree of the view, at the last flush */
-    struct cop_ranks dirty;       /* of whom I have news that is not passed on */
-    struct cop_ranks silent;      /* watched peers that did not answer */
-    struct cop_ranks told;        /* suspects that were told so */
+    struct cop_ranks
+        neighbours;          /* in the repaired tree of the view, at the last flush */
+    struct cop_ranks dirty;  /* of whom I have news that is not passed on */
+    struct cop_ranks silent; /* watched peers that did not answer */
+    struct cop_ranks told;   /* suspects that were told so */
 };
 
 static struct detect *state(const struct cop_node *node)
@@ -33,11 +34,12 @@ static void put(struct cop_node *node, struct cop_ranks *set, cop_id id)
         cop__fail(node, COP_ENOMEM);
 }
 
-/* ---- news ---------------------------------------------------------------------------- */
+/* ---- news ------------------------------------------------------------------------ */
 
 /* One frame with beliefs [from, to): of `ids`, or of the whole roster if NULL. */
-static struct cop_buf *encode_news(const struct cop_node *node, const struct cop_ranks *ids,
-                                   uint32_t from, uint32_t to)
+static struct cop_buf *encode_news(const struct cop_node *node,
+                                   const struct cop_ranks *ids, uint32_t from,
+                                   uint32_t to)
 {
     uint32_t count = to - from;
     uint8_t *bytes = malloc((size_t)count * COP__SIZE_belief);
@@ -45,8 +47,8 @@ static struct cop_buf *encode_news(const struct cop_node *node, const struct cop
         return NULL;
     struct cop__writer writer = cop__writer(bytes, (size_t)count * COP__SIZE_belief);
     for (uint32_t i = from; i < to; i++) {
-        struct cop__belief belief = ids ? cop__roster_get(node, ids->items[i])
-                                        : cop__roster_at(node, i);
+        struct cop__belief belief =
+            ids ? cop__roster_get(node, ids->items[i]) : cop__roster_at(node, i);
         cop__belief_put(&writer, &belief);
     }
     struct cop__msg_news news = {.beliefs = {bytes, count}};
@@ -91,7 +93,7 @@ void cop__on_news(struct cop_node *node, const struct cop_frame *frame)
         COP__COUNT(node, ignored_repeated);
 }
 
-/* ---- neighbours ---------------------------------------------------------------------- */
+/* ---- neighbours ------------------------------------------------------------------ */
 
 static struct cop_tree view_tree(const struct cop_node *node)
 {
@@ -144,7 +146,8 @@ static void pass_on(struct cop_node *node, const struct cop_ranks *old)
     }
     for (uint32_t i = 0; i < old->count; i++) {
         cop_id id = old->items[i];
-        if (!cop__rankset_has(&detect->neighbours, id) && !cop__roster_is_suspect(node, id))
+        if (!cop__rankset_has(&detect->neighbours, id) &&
+            !cop__roster_is_suspect(node, id))
             send_news(node, id, &detect->dirty);
     }
 }
@@ -171,7 +174,7 @@ static void on_change(struct cop_node *node, const struct cop__change *change)
         cop__timer_set(node, &detect->flush, node->now + COP__NEWS_DELAY);
 }
 
-/* ---- evidence ------------------------------------------------------------------------ */
+/* ---- evidence -------------------------------------------------------------------- */
 
 static void on_peer_down(struct cop_node *node, cop_id peer, enum cop_down why)
 {
@@ -212,7 +215,7 @@ bool cop__detect_admit(struct cop_node *node, const struct cop_header *header)
     return true;
 }
 
-/* ---- the layer ----------------------------------------------------------------------- */
+/* ---- the layer ------------------------------------------------------------------- */
 
 static void start(struct cop_node *node)
 {
@@ -262,9 +265,11 @@ static const char *check(const struct cop_node *node)
     for (uint32_t i = 0; i < detect->neighbours.count; i++)
         if (!cop__is_watched(node, detect->neighbours.items[i]))
             return "detect: a neighbour is not watched";
-    if (node->started && (detect->dirty.count > 0) != cop__timer_is_running(&detect->flush.timer))
+    if (node->started &&
+        (detect->dirty.count > 0) != cop__timer_is_running(&detect->flush.timer))
         return "detect: news waits without a deadline";
-    if (node->started && detect->silent.count > 0 && !cop__timer_is_running(&detect->retry.timer))
+    if (node->started && detect->silent.count > 0 &&
+        !cop__timer_is_running(&detect->retry.timer))
         return "detect: a silent peer waits without a deadline";
     return NULL;
 }

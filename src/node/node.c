@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-/* ---- life ---------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------ */
 
 static size_t round_up(size_t size)
 {
@@ -71,46 +71,48 @@ void cop__fail(struct cop_node *node, int error)
         node->failed = error;
 }
 
-/* ---- telling the layers -------------------------------------------------------------- */
+/* ---- telling the layers ---------------------------------------------------------- */
 
-#define EACH_LAYER(node, layer)                                                            \
-    for (const struct cop__layer *const *at_ = (node)->stack->layers, *layer;              \
+#define EACH_LAYER(node, layer)                                                        \
+    for (const struct cop__layer *const *at_ = (node)->stack->layers, *layer;          \
          at_ < (node)->stack->layers + COP__SLOTS && (layer = *at_, true); at_++)
 
 void cop__tell_change(struct cop_node *node, const struct cop__change *change)
 {
-    EACH_LAYER (node, layer)
-        if (layer->on_change)
-            layer->on_change(node, change);
+    EACH_LAYER(node, layer)
+    if (layer->on_change)
+        layer->on_change(node, change);
 }
 
-static void tell_peer_up(struct cop_node *node, cop_id peer, cop_incarnation incarnation)
+static void tell_peer_up(struct cop_node *node, cop_id peer,
+                         cop_incarnation incarnation)
 {
-    EACH_LAYER (node, layer)
-        if (layer->on_peer_up)
-            layer->on_peer_up(node, peer, incarnation);
+    EACH_LAYER(node, layer)
+    if (layer->on_peer_up)
+        layer->on_peer_up(node, peer, incarnation);
 }
 
 static void tell_peer_down(struct cop_node *node, cop_id peer, enum cop_down why)
 {
-    EACH_LAYER (node, layer)
-        if (layer->on_peer_down)
-            layer->on_peer_down(node, peer, why);
+    EACH_LAYER(node, layer)
+    if (layer->on_peer_down)
+        layer->on_peer_down(node, peer, why);
 }
 
 static void start(struct cop_node *node)
 {
     node->started = true;
-    EACH_LAYER (node, layer)
-        if (layer->start)
-            layer->start(node);
+    EACH_LAYER(node, layer)
+    if (layer->start)
+        layer->start(node);
 }
 
 static int submit(struct cop_node *node, const struct cop_request *request)
 {
     if (node->congested && request->kind != COP_REQUEST_ABORT)
         return COP_EAGAIN;
-    EACH_LAYER (node, layer) {
+    EACH_LAYER(node, layer)
+    {
         int error = layer->on_submit ? layer->on_submit(node, request) : COP_ENOENT;
         if (error != COP_ENOENT)
             return error;
@@ -118,10 +120,12 @@ static int submit(struct cop_node *node, const struct cop_request *request)
     return COP_EINVAL;
 }
 
-/* ---- frames -------------------------------------------------------------------------- */
+/* ---- frames ---------------------------------------------------------------------- */
 
-/* Rule N1: a frame is judged before any handler sees it, and each way to be wrong counts. */
-static bool ignore_frame(struct cop_node *node, cop_id peer, const struct cop_header *header)
+/* Rule N1: a frame is judged before any handler sees it, and each way to be wrong
+ * counts. */
+static bool ignore_frame(struct cop_node *node, cop_id peer,
+                         const struct cop_header *header)
 {
     if (header->receiver != node->self ||
         header->receiver_incarnation != node->incarnation) {
@@ -159,9 +163,10 @@ static void on_recv(struct cop_node *node, cop_id peer, const struct cop_frame *
         handler(node, frame);
 }
 
-/* ---- steps --------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------- */
 
-/* What is due is fixed before the first timer fires: one that is started meanwhile waits. */
+/* What is due is fixed before the first timer fires: one that is started meanwhile
+ * waits. */
 static void fire_timers(struct cop_node *node)
 {
     uint64_t limit = cop__timers_limit(&node->timers);
@@ -225,7 +230,8 @@ cop_time cop_deadline(const struct cop_node *node)
     return node->started ? cop__timers_deadline(&node->timers) : 0;
 }
 
-void cop__timer_set(struct cop_node *node, struct cop__node_timer *timer, cop_time deadline)
+void cop__timer_set(struct cop_node *node, struct cop__node_timer *timer,
+                    cop_time deadline)
 {
     cop__timer_start(&node->timers, &timer->timer, deadline);
 }
@@ -235,22 +241,16 @@ void cop__timer_cancel(struct cop_node *node, struct cop__node_timer *timer)
     cop__timer_stop(&node->timers, &timer->timer);
 }
 
-/* ---- questions ----------------------------------------------------------------------- */
+/* ---- questions ------------------------------------------------------------------- */
 
-cop_id cop_node_id(const struct cop_node *node)
-{
-    return node->self;
-}
+cop_id cop_node_id(const struct cop_node *node) { return node->self; }
 
 cop_incarnation cop_node_incarnation(const struct cop_node *node)
 {
     return node->incarnation;
 }
 
-const struct cop_view *cop_node_view(const struct cop_node *node)
-{
-    return node->view;
-}
+const struct cop_view *cop_node_view(const struct cop_node *node) { return node->view; }
 
 uint64_t cop_node_digest(const struct cop_node *node)
 {
@@ -263,9 +263,9 @@ uint64_t cop_node_digest(const struct cop_node *node)
         cop__digest_word(&digest, node->watches[i].peer);
         cop__digest_word(&digest, node->watches[i].count);
     }
-    EACH_LAYER (node, layer)
-        if (layer->digest)
-            layer->digest(node, &digest);
+    EACH_LAYER(node, layer)
+    if (layer->digest)
+        layer->digest(node, &digest);
     return cop__digest_value(&digest);
 }
 
@@ -277,7 +277,8 @@ const char *cop_node_check(const struct cop_node *node)
         if (i > 0 && node->watches[i - 1].peer >= node->watches[i].peer)
             return "node: watches are not sorted";
     }
-    EACH_LAYER (node, layer) {
+    EACH_LAYER(node, layer)
+    {
         const char *wrong = layer->check ? layer->check(node) : NULL;
         if (wrong)
             return wrong;
@@ -287,9 +288,10 @@ const char *cop_node_check(const struct cop_node *node)
 
 size_t cop_node_bytes(const struct cop_node *node)
 {
-    size_t bytes = block_size(node->stack) + node->watch_capacity * sizeof *node->watches;
-    EACH_LAYER (node, layer)
-        if (layer->bytes)
-            bytes += layer->bytes(node);
+    size_t bytes =
+        block_size(node->stack) + node->watch_capacity * sizeof *node->watches;
+    EACH_LAYER(node, layer)
+    if (layer->bytes)
+        bytes += layer->bytes(node);
     return bytes;
 }

@@ -12,20 +12,27 @@
 
 /*
  * The kernel of a node: dispatch, timers, effects. It knows that there are layers, and
- * nothing about them. A layer is a constant table of functions and a piece of state inside
- * the node's one block of memory; layers call down by function, and are told through the
- * table. The stack (stack/) lists the layers, and who handles which message.
+ * nothing about them. A layer is a constant table of functions and a piece of state
+ * inside the node's one block of memory; layers call down by function, and are told
+ * through the table. The stack (stack/) lists the layers, and who handles which
+ * message.
  */
 
 /* Layers, lowest first: they are told in this order. */
-enum cop__slot { COP__SLOT_ROSTER, COP__SLOT_DETECT, COP__SLOT_SWEEP, COP__SLOT_PROBE, COP__SLOTS };
+enum cop__slot {
+    COP__SLOT_ROSTER,
+    COP__SLOT_DETECT,
+    COP__SLOT_SWEEP,
+    COP__SLOT_PROBE,
+    COP__SLOTS
+};
 
 /* What became of a member, as the roster now sees it. */
 enum cop__change_kind {
     COP__CHANGE_SUSPECT,  /* was alive, is suspect */
     COP__CHANGE_ALIVE,    /* was suspect, is alive, in the same life */
     COP__CHANGE_REPLACED, /* a new life; the old one, whatever it was, is over */
-    COP__CHANGE_RESTATED, /* a newer word of the same: to be passed on, not acted upon */
+    COP__CHANGE_RESTATED, /* a newer word of the same: to be passed on, no more */
 };
 struct cop__change {
     enum cop__change_kind kind;
@@ -55,7 +62,8 @@ struct cop__protocol; /* of sweep/ */
 struct cop__stack {
     const struct cop__layer *layers[COP__SLOTS];
     cop__handler *handlers[COP__KINDS]; /* NULL: nobody's */
-    /* Judges the sender of a frame before any handler; false to drop it (and count why). */
+    /* Judges the sender of a frame before any handler; false to drop it (and count
+     * why). */
     bool (*admit)(struct cop_node *node, const struct cop_header *header);
     const struct cop__protocol *const *protocols;
     uint32_t protocol_count;
@@ -94,22 +102,24 @@ int cop__node_create(const struct cop_config *config, const struct cop__stack *s
                      struct cop_node **out);
 void *cop__layer_state(const struct cop_node *node, enum cop__slot slot);
 
-#define COP__COUNT(node, field)                                                            \
-    do {                                                                                   \
-        if ((node)->stats)                                                                 \
-            (node)->stats->field++;                                                        \
+#define COP__COUNT(node, field)                                                        \
+    do {                                                                               \
+        if ((node)->stats)                                                             \
+            (node)->stats->field++;                                                    \
     } while (0)
 
-/* The node is out of memory in the middle of something: it stops for good after this step. */
+/* The node is out of memory in the middle of something: it stops for good after this
+ * step. */
 void cop__fail(struct cop_node *node, int error);
 
 /* Tells every layer, lowest first. */
 void cop__tell_change(struct cop_node *node, const struct cop__change *change);
 
-void cop__timer_set(struct cop_node *node, struct cop__node_timer *timer, cop_time deadline);
+void cop__timer_set(struct cop_node *node, struct cop__node_timer *timer,
+                    cop_time deadline);
 void cop__timer_cancel(struct cop_node *node, struct cop__node_timer *timer);
 
-/* ---- effects ------------------------------------------------------------------------- */
+/* ---- effects --------------------------------------------------------------------- */
 
 /* Takes over the caller's reference to `payload`; a NULL payload is an allocation that
  * failed, so that emit_send(node, ..., cop__encode_x(...)) needs no check. */
@@ -121,11 +131,11 @@ void cop__emit_complete(struct cop_node *node, uint64_t token, int status,
 void cop__emit_connect(struct cop_node *node, cop_id peer);
 void cop__emit_close(struct cop_node *node, cop_id peer);
 
-/* ---- watching peers ------------------------------------------------------------------ */
+/* ---- watching peers -------------------------------------------------------------- */
 
 /*
- * Who waits for a peer watches it: the first watch makes the driver keep a connection, the
- * last one to go lets it close. Watches are counted.
+ * Who waits for a peer watches it: the first watch makes the driver keep a connection,
+ * the last one to go lets it close. Watches are counted.
  */
 void cop__watch(struct cop_node *node, cop_id peer);
 void cop__unwatch(struct cop_node *node, cop_id peer);

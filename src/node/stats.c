@@ -13,7 +13,8 @@ static void each_kind(const uint64_t *counters, const char *what,
         if (counters[i] == 0)
             continue;
         char name[64];
-        snprintf(name, sizeof name, "%s_%s", what, cop__kind_at((enum cop__kind_index)i)->name);
+        snprintf(name, sizeof name, "%s_%s", what,
+                 cop__kind_at((enum cop__kind_index)i)->name);
         visit(context, name, counters[i]);
     }
 }
@@ -24,8 +25,8 @@ void cop_stats_each(const struct cop_stats *stats,
 {
     each_kind(stats->sent, "sent", visit, context);
     each_kind(stats->received, "received", visit, context);
-#define VISIT(field)                                                                       \
-    if (stats->field)                                                                      \
+#define VISIT(field)                                                                   \
+    if (stats->field)                                                                  \
         visit(context, #field, stats->field);
     VISIT(sent_bytes)
     VISIT(received_bytes)

@@ -12,10 +12,7 @@ struct share {
 };
 #define SHARE_SIZE 16u
 
-uint64_t cop_probe_fingerprint(cop_id id)
-{
-    return cop__mix64((uint64_t)id + 1);
-}
+uint64_t cop_probe_fingerprint(cop_id id) { return cop__mix64((uint64_t)id + 1); }
 
 static struct cop_buf *encode_share(struct share share)
 {
@@ -37,7 +34,7 @@ static struct share decode_share(const struct cop_buf *buf)
     return share;
 }
 
-/* ---- the protocol -------------------------------------------------------------------- */
+/* ---- the protocol ---------------------------------------------------------------- */
 
 static void on_ask(struct cop_node *node, struct cop__sweep *sweep)
 {
@@ -61,7 +58,7 @@ static bool accept(const struct cop_buf *payload)
     return payload->length == SHARE_SIZE;
 }
 
-/* ---- the result ---------------------------------------------------------------------- */
+/* ---- the result ------------------------------------------------------------------ */
 
 static void put_ranks(struct cop__writer *writer, const struct cop_node *node,
                       const struct cop_ranks *missing, bool suspects)
@@ -138,7 +135,7 @@ void cop_probe_result_free(struct cop_probe_result *result)
     cop_ranks_free(&result->silent);
 }
 
-/* ---- ending -------------------------------------------------------------------------- */
+/* ---- ending ---------------------------------------------------------------------- */
 
 static void on_complete(struct cop_node *node, struct cop__sweep *sweep, int status)
 {

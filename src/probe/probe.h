@@ -5,8 +5,9 @@
 #include "sweep/sweep.h"
 
 /*
- * The smallest protocol on sweeps: ask everyone in a tree, count who answers, name who does
- * not. It is how the command looks at a cluster, and how the tests look at sweeps.
+ * The smallest protocol on sweeps: ask everyone in a tree, count who answers, name who
+ * does not. It is how the command looks at a cluster, and how the tests look at
+ * sweeps.
  */
 extern const struct cop__layer cop__probe_layer;
 extern const struct cop__protocol cop__probe_protocol;

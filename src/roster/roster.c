@@ -8,8 +8,10 @@
 
 /*
  * Invariants:
- *   1. entries are sorted by id, without repetition, and each differs from the view's default;
- *   2. suspects holds exactly the ranks of the entries whose status is SUSPECT, sorted;
+ *   1. entries are sorted by id, without repetition, and each differs from the view's
+ *      default;
+ *   2. suspects holds exactly the ranks of the entries whose status is SUSPECT,
+ *      sorted;
  *   3. I am never a suspect to myself.
  */
 struct roster {
@@ -24,7 +26,7 @@ static struct roster *state(const struct cop_node *node)
     return cop__layer_state(node, COP__SLOT_ROSTER);
 }
 
-/* ---- looking up ---------------------------------------------------------------------- */
+/* ---- looking up ------------------------------------------------------------------ */
 
 static uint32_t find(const struct roster *roster, cop_id id)
 {
@@ -72,17 +74,14 @@ const struct cop_dead *cop__roster_dead(const struct cop_node *node)
     return &state(node)->dead;
 }
 
-uint32_t cop__roster_count(const struct cop_node *node)
-{
-    return state(node)->count;
-}
+uint32_t cop__roster_count(const struct cop_node *node) { return state(node)->count; }
 
 struct cop__belief cop__roster_at(const struct cop_node *node, uint32_t i)
 {
     return state(node)->entries[i];
 }
 
-/* ---- merging ------------------------------------------------------------------------- */
+/* ---- merging --------------------------------------------------------------------- */
 
 static int set_suspect(struct cop_node *node, cop_rank rank, bool was, bool is)
 {
@@ -139,7 +138,8 @@ static void tell(struct cop_node *node, const struct cop__belief *old,
         change.kind = COP__CHANGE_REPLACED;
         cop__tell_change(node, &change);
     }
-    bool was_suspect = new->incarnation == old->incarnation && old->status == COP_SUSPECT;
+    bool was_suspect =
+        new->incarnation == old->incarnation && old->status == COP_SUSPECT;
     if (new->status == COP_SUSPECT && !was_suspect) {
         COP__COUNT(node, suspicions);
         change.kind = COP__CHANGE_SUSPECT;
@@ -201,7 +201,7 @@ void cop__roster_suspect(struct cop_node *node, cop_id id)
     cop__roster_merge(node, &belief);
 }
 
-/* ---- frames -------------------------------------------------------------------------- */
+/* ---- frames ---------------------------------------------------------------------- */
 
 bool cop__roster_admit(struct cop_node *node, const struct cop_header *header)
 {
@@ -211,7 +211,8 @@ bool cop__roster_admit(struct cop_node *node, const struct cop_header *header)
         return false;
     }
     if (header->sender_incarnation > known.incarnation) {
-        struct cop__belief risen = {header->sender, header->sender_incarnation, 0, COP_ALIVE};
+        struct cop__belief risen = {header->sender, header->sender_incarnation, 0,
+                                    COP_ALIVE};
         cop__roster_merge(node, &risen);
     }
     return true;
@@ -233,7 +234,7 @@ static void on_peer_up(struct cop_node *node, cop_id peer, cop_incarnation incar
     cop__roster_merge(node, &risen);
 }
 
-/* ---- the layer ----------------------------------------------------------------------- */
+/* ---- the layer ------------------------------------------------------------------- */
 
 /* A later life than the view's is something that the others have to hear. */
 static void start(struct cop_node *node)

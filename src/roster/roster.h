@@ -5,10 +5,10 @@
 #include "node/node.h"
 
 /*
- * What I have heard of members. For each the largest (incarnation, denial, status) with
- * alive < suspect: a join-semilattice, so it does not matter in which order, or how often,
- * news arrives. Only members of whom something other than the view says was heard take
- * memory. Nothing irrevocable is done on a suspicion.
+ * What I have heard of members. For each the largest (incarnation, denial, status)
+ * with alive < suspect: a join-semilattice, so it does not matter in which order, or
+ * how often, news arrives. Only members of whom something other than the view says was
+ * heard take memory. Nothing irrevocable is done on a suspicion.
  */
 extern const struct cop__layer cop__roster_layer;
 
@@ -16,8 +16,8 @@ extern const struct cop__layer cop__roster_layer;
 struct cop__belief cop__roster_get(const struct cop_node *node, cop_id id);
 
 /*
- * Takes in what somebody says, and tells every layer if it changes anything. Rules R1 (the
- * larger wins) and R2 (a living member that hears itself suspected denies it).
+ * Takes in what somebody says, and tells every layer if it changes anything. Rules R1
+ * (the larger wins) and R2 (a living member that hears itself suspected denies it).
  * Returns whether it was news.
  */
 bool cop__roster_merge(struct cop_node *node, const struct cop__belief *heard);

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 
 /*
- * In the view of a static start ids and ranks are the same numbers, so nothing per member
- * is stored. Callers still translate with cop_view_rank and cop_view_id: after the first
- * change they differ.
+ * In the view of a static start ids and ranks are the same numbers, so nothing per
+ * member is stored. Callers still translate with cop_view_rank and cop_view_id: after
+ * the first change they differ.
  */
 struct cop_view {
     uint32_t refs;
@@ -25,7 +25,8 @@ int cop_view_create_static(uint32_t n, const struct cop_shape *shape,
     struct cop_view *view = malloc(sizeof *view);
     if (!view)
         return COP_ENOMEM;
-    *view = (struct cop_view){.refs = 1, .n = n, .epoch = 1, .first = first, .shape = *shape};
+    *view = (struct cop_view){
+        .refs = 1, .n = n, .epoch = 1, .first = first, .shape = *shape};
     cop_shape_ref(&view->shape);
     *out = view;
     return 0;
@@ -45,15 +46,9 @@ void cop_view_unref(struct cop_view *view)
     free(view);
 }
 
-cop_epoch cop_view_epoch(const struct cop_view *view)
-{
-    return view->epoch;
-}
+cop_epoch cop_view_epoch(const struct cop_view *view) { return view->epoch; }
 
-uint32_t cop_view_size(const struct cop_view *view)
-{
-    return view->n;
-}
+uint32_t cop_view_size(const struct cop_view *view) { return view->n; }
 
 const struct cop_shape *cop_view_shape(const struct cop_view *view)
 {

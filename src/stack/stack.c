@@ -5,8 +5,8 @@
 #include "sweep/sweep.h"
 
 /*
- * The layers of a node, from the bottom up, and who handles which message. This is the one
- * place that knows all of them.
+ * The layers of a node, from the bottom up, and who handles which message. This is the
+ * one place that knows all of them.
  */
 
 static const struct cop__protocol *const protocols[] = {

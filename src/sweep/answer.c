@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-/* ---- bytes of an answer -------------------------------------------------------------- */
+/* ---- bytes of an answer ---------------------------------------------------------- */
 
 /* A part on the wire: list of marks, bytes of the payload. */
 static size_t part_bytes(const struct cop__cover *cover, const struct cop_buf *payload)
@@ -50,9 +50,10 @@ static struct cop_buf *encode_answer(const struct cop_node *node,
     return cop__encode_answer(&message);
 }
 
-/* ---- what to say --------------------------------------------------------------------- */
+/* ---- what to say ----------------------------------------------------------------- */
 
-/* S6: whoever hears of a loss from me acts as I did, so every loss goes with the answer. */
+/* S6: whoever hears of a loss from me acts as I did, so every loss goes with the
+ * answer. */
 static int gather_lost(const struct cop_node *node, const struct cop__sweep *sweep,
                        struct answer *out)
 {
@@ -86,7 +87,8 @@ static int gather_folded(const struct cop_node *node, const struct cop__sweep *s
     if (!error) {
         out->length = part_bytes(&held, payload);
         out->parts = malloc(out->length);
-        struct cop__writer writer = cop__writer(out->parts, out->parts ? out->length : 0);
+        struct cop__writer writer =
+            cop__writer(out->parts, out->parts ? out->length : 0);
         put_part(&writer, &held, payload);
         error = out->parts ? 0 : COP_ENOMEM;
         cop__cover_fini(&held);
@@ -111,7 +113,8 @@ static int gather_pieces(const struct cop__sweep *sweep, uint32_t from, uint32_t
     return 0;
 }
 
-static struct cop_buf *make_answer(const struct cop_node *node, const struct cop__sweep *sweep)
+static struct cop_buf *make_answer(const struct cop_node *node,
+                                   const struct cop__sweep *sweep)
 {
     struct answer answer = {0};
     int error = gather_lost(node, sweep, &answer);
@@ -123,7 +126,7 @@ static struct cop_buf *make_answer(const struct cop_node *node, const struct cop
     return frame;
 }
 
-/* ---- saying it ----------------------------------------------------------------------- */
+/* ---- saying it ------------------------------------------------------------------- */
 
 static bool is_reachable(const struct cop_node *node, cop_rank rank)
 {
@@ -158,7 +161,8 @@ void cop__sweep_answer_to(struct cop_node *node, struct cop__sweep *sweep, cop_r
 /* Lowest of the initiator's earlier sweeps that still waits here for its outcome. */
 static void lower_floor(struct cop_node *node, struct cop__sweep *sweep)
 {
-    for (struct cop__sweep *other = cop__sweeps(node)->first; other; other = other->next)
+    for (struct cop__sweep *other = cop__sweeps(node)->first; other;
+         other = other->next)
         if (other->initiator == sweep->initiator && other->wants_outcome &&
             !other->has_outcome && !other->over && other->sequence < sweep->sequence &&
             other->sequence < sweep->floor)
@@ -198,8 +202,8 @@ void cop__sweep_answer_now(struct cop_node *node, struct cop__sweep *sweep)
 }
 
 /*
- * S2, at the initiator: somebody whom another one passed around, but whom I do not suspect
- * (it has denied), is asked by me directly, once. True if that means waiting.
+ * S2, at the initiator: somebody whom another one passed around, but whom I do not
+ * suspect (it has denied), is asked by me directly, once. True if that means waiting.
  */
 static bool chase_missing(struct cop_node *node, struct cop__sweep *sweep)
 {
@@ -242,7 +246,7 @@ void cop__sweep_contribute(struct cop_node *node, struct cop__sweep *sweep,
     sweep->contributed = true;
 }
 
-/* ---- hearing it ---------------------------------------------------------------------- */
+/* ---- hearing it ------------------------------------------------------------------ */
 
 /* A part that came after I answered goes up on its own. */
 static void relay(struct cop_node *node, struct cop__sweep *sweep,
@@ -254,9 +258,11 @@ static void relay(struct cop_node *node, struct cop__sweep *sweep,
         cop__sweep_find_parent(node, sweep);
     answer.length = part_bytes(&part->cover, part->payload);
     answer.parts = malloc(answer.length);
-    struct cop__writer writer = cop__writer(answer.parts, answer.parts ? answer.length : 0);
+    struct cop__writer writer =
+        cop__writer(answer.parts, answer.parts ? answer.length : 0);
     put_part(&writer, &part->cover, part->payload);
-    send_to_askers(node, sweep, answer.parts ? encode_answer(node, sweep, &answer) : NULL);
+    send_to_askers(node, sweep,
+                   answer.parts ? encode_answer(node, sweep, &answer) : NULL);
     fini_answer(&answer);
 }
 
@@ -287,8 +293,8 @@ static int read_part(const struct cop_node *node, const struct cop__sweep *sweep
 }
 
 /* Takes in one part; true if it has to come in pieces. */
-static bool take_part(struct cop_node *node, struct cop__sweep *sweep, struct cop__part *part,
-                      bool pieces)
+static bool take_part(struct cop_node *node, struct cop__sweep *sweep,
+                      struct cop__part *part, bool pieces)
 {
     enum cop__place place = cop__sweep_place(sweep, part, pieces);
     if (place == PLACE_KEPT) {
@@ -324,7 +330,8 @@ static int take_parts(struct cop_node *node, struct cop__sweep *sweep, cop_rank 
 }
 
 /* Nobody whom the parts now cover is waited for. */
-static void settle_covered(struct cop_node *node, struct cop__sweep *sweep, cop_rank from)
+static void settle_covered(struct cop_node *node, struct cop__sweep *sweep,
+                           cop_rank from)
 {
     struct cop__child *child = cop__sweep_child(sweep, from);
     if (child && child->state == CHILD_OWED)
@@ -420,18 +427,19 @@ void cop__on_answer(struct cop_node *node, const struct cop_frame *frame)
         return;
     }
     cop__sweeps_enter(node);
-    struct cop__sweep *sweep = cop__sweep_hear_of(node, message.initiator,
-                                                  message.incarnation, message.sequence,
-                                                  message.mark);
+    struct cop__sweep *sweep = cop__sweep_hear_of(
+        node, message.initiator, message.incarnation, message.sequence, message.mark);
     if (sweep)
         take_answer(node, sweep, frame->header.sender, &message);
     cop__sweeps_leave(node);
 }
 
-/* ---- in pieces ----------------------------------------------------------------------- */
+/* ---- in pieces ------------------------------------------------------------------- */
 
-/* Gets finer pieces of part `i` from whoever sent it, or, if it is gone, from those that
- * were below it. */
+/*
+ * Gets finer pieces of part `i` from whoever sent it, or, if it is gone, from those
+ * that were below it.
+ */
 static void refine(struct cop_node *node, struct cop__sweep *sweep, uint32_t i,
                    const struct cop__cover *hold)
 {
@@ -459,7 +467,8 @@ static void take_hold(struct cop_node *node, struct cop__sweep *sweep,
         enum cop__relation relation;
         if (i > sweep->part_count || sweep->parts[i - 1].source == sweep->self)
             continue;
-        if (cop__cover_compare(&sweep->tree, &sweep->parts[i - 1].cover, hold, &relation))
+        if (cop__cover_compare(&sweep->tree, &sweep->parts[i - 1].cover, hold,
+                               &relation))
             cop__fail(node, COP_ENOMEM);
         else if (relation == COP__OVERLAP || relation == COP__AROUND)
             refine(node, sweep, i - 1, hold);
@@ -477,16 +486,16 @@ void cop__on_hold(struct cop_node *node, const struct cop_frame *frame)
         return;
     }
     cop__sweeps_enter(node);
-    struct cop__sweep *sweep = cop__sweep_hear_of(node, message.initiator,
-                                                  message.incarnation, message.sequence,
-                                                  message.mark);
+    struct cop__sweep *sweep = cop__sweep_hear_of(
+        node, message.initiator, message.incarnation, message.sequence, message.mark);
     cop_rank from = cop_view_rank(node->view, frame->header.sender);
     struct cop__cover hold;
     if (sweep && (from == sweep->self || cop__sweep_is_mine(node, sweep) ||
                   !cop_tree_is_below(&sweep->tree, sweep->self, from))) {
         COP__COUNT(node, ignored_not_ancestor);
     } else if (sweep && sweep->answered) {
-        int error = cop__cover_decode(&sweep->tree, sweep->tree.root, message.cover, &hold);
+        int error =
+            cop__cover_decode(&sweep->tree, sweep->tree.root, message.cover, &hold);
         if (error == 0) {
             take_hold(node, sweep, &hold);
             cop__cover_fini(&hold);

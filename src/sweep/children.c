@@ -4,9 +4,9 @@
 #include <stdlib.h>
 
 /*
- * Whom I wait for. The list begins with my children in the sweep's tree. When one is lost
- * its own children are added (they can be computed), so the list grows with the losses, and
- * what hangs below a chain of the dead is found without any of them.
+ * Whom I wait for. The list begins with my children in the sweep's tree. When one is
+ * lost its own children are added (they can be computed), so the list grows with the
+ * losses, and what hangs below a chain of the dead is found without any of them.
  */
 
 struct cop__child *cop__sweep_child(struct cop__sweep *sweep, cop_rank rank)
@@ -17,8 +17,8 @@ struct cop__child *cop__sweep_child(struct cop__sweep *sweep, cop_rank rank)
     return NULL;
 }
 
-static struct cop__child *push(struct cop_node *node, struct cop__sweep *sweep, cop_rank rank,
-                               enum cop__child_state state)
+static struct cop__child *push(struct cop_node *node, struct cop__sweep *sweep,
+                               cop_rank rank, enum cop__child_state state)
 {
     if (sweep->child_count == sweep->child_capacity) {
         uint32_t capacity = sweep->child_capacity ? sweep->child_capacity * 2 : 4;
@@ -63,8 +63,8 @@ static bool has_time_to_ask(const struct cop_node *node, const struct cop__sweep
 }
 
 /* Asks one child; `*frame` is made for the first and shared by all. */
-static void ask(struct cop_node *node, struct cop__sweep *sweep, struct cop__child *child,
-                struct cop_buf **frame)
+static void ask(struct cop_node *node, struct cop__sweep *sweep,
+                struct cop__child *child, struct cop_buf **frame)
 {
     if (!has_time_to_ask(node, sweep)) {
         child->state = CHILD_FAILED;
@@ -79,7 +79,8 @@ static void ask(struct cop_node *node, struct cop__sweep *sweep, struct cop__chi
     cop__roster_send(node, id, COP__KIND_ASK, cop_buf_ref(*frame));
 }
 
-static void push_children_of(struct cop_node *node, struct cop__sweep *sweep, cop_rank rank)
+static void push_children_of(struct cop_node *node, struct cop__sweep *sweep,
+                             cop_rank rank)
 {
     struct cop_ranks below = {0};
     if (cop_tree_children(&sweep->tree, rank, &below))
@@ -117,8 +118,10 @@ void cop__sweep_ask_all(struct cop_node *node, struct cop__sweep *sweep)
     ask_from(node, sweep, 0);
 }
 
-/* Asks somebody below me, listed or not, again or for the first time. A suspect is passed
- * around; should it deny, it is asked then. */
+/*
+ * Asks somebody below me, listed or not, again or for the first time. A suspect is
+ * passed around; should it deny, it is asked then.
+ */
 void cop__sweep_ask_one(struct cop_node *node, struct cop__sweep *sweep, cop_rank rank)
 {
     struct cop__child *child = cop__sweep_child(sweep, rank);
@@ -137,7 +140,8 @@ void cop__sweep_ask_one(struct cop_node *node, struct cop__sweep *sweep, cop_ran
     }
 }
 
-/* Takes in an orphan: its answer, unless that is here already, and its wait for the outcome. */
+/* Takes in an orphan: its answer, unless that is here already, and its wait for the
+ * outcome. */
 void cop__sweep_adopt(struct cop_node *node, struct cop__sweep *sweep, cop_rank rank)
 {
     if (!cop__sweep_holds(sweep, rank))

@@ -41,7 +41,8 @@ int cop__cover_add_all(struct cop__cover *cover, const struct cop__cover *other)
     int error = reserve(cover, other->count);
     if (error)
         return error;
-    memcpy(cover->marks + cover->count, other->marks, other->count * sizeof *other->marks);
+    memcpy(cover->marks + cover->count, other->marks,
+           other->count * sizeof *other->marks);
     cover->count += other->count;
     return 0;
 }
@@ -52,7 +53,7 @@ int cop__cover_copy(const struct cop__cover *from, struct cop__cover *out)
     return cop__cover_add_all(out, from);
 }
 
-/* ---- order --------------------------------------------------------------------------- */
+/* ---- order ----------------------------------------------------------------------- */
 
 static bool is_single(const struct cop__mark *mark)
 {
@@ -120,14 +121,15 @@ void cop__cover_settle(struct cop__cover *cover)
         int sum = 0;
         for (; i < cover->count && key(&cover->marks[i]) == k; i++)
             sum += delta(&cover->marks[i]);
-        mark.mode = (uint8_t)((is_single(&mark) ? COP__ONE_IN : COP__TREE_IN) + (sum < 0));
+        mark.mode =
+            (uint8_t)((is_single(&mark) ? COP__ONE_IN : COP__TREE_IN) + (sum < 0));
         for (; sum != 0; sum += sum < 0 ? 1 : -1)
             cover->marks[kept++] = mark;
     }
     cover->count = kept;
 }
 
-/* ---- values -------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------- */
 
 /* Sum of the marks with this key. */
 static int sum_at(const struct cop__cover *cover, uint64_t k)
@@ -156,12 +158,14 @@ static int tree_value(const struct cop_tree *tree, const struct cop__cover *cove
     return sum;
 }
 
-static int value(const struct cop_tree *tree, const struct cop__cover *cover, cop_rank rank)
+static int value(const struct cop_tree *tree, const struct cop__cover *cover,
+                 cop_rank rank)
 {
     return tree_value(tree, cover, rank) + sum_at(cover, (uint64_t)rank << 1 | 1);
 }
 
-bool cop__cover_has(const struct cop_tree *tree, const struct cop__cover *cover, cop_rank rank)
+bool cop__cover_has(const struct cop_tree *tree, const struct cop__cover *cover,
+                    cop_rank rank)
 {
     return cover->count > 0 && value(tree, cover, rank) > 0;
 }
@@ -177,12 +181,12 @@ uint32_t cop__cover_size(const struct cop_tree *tree, const struct cop__cover *c
     return (uint32_t)size;
 }
 
-/* ---- two sets ------------------------------------------------------------------------ */
+/* ---- two sets -------------------------------------------------------------------- */
 
 /*
- * Ranks in both. Between two marked ranks of either set the values of both are constant
- * along the tree, so the intersection is: at each marked rank, the sub-tree if it begins or
- * ends there to lie in both, and the rank itself if that differs.
+ * Ranks in both. Between two marked ranks of either set the values of both are
+ * constant along the tree, so the intersection is: at each marked rank, the sub-tree
+ * if it begins or ends there to lie in both, and the rank itself if that differs.
  */
 static int intersect(const struct cop_tree *tree, const struct cop__cover *a,
                      const struct cop__cover *b, struct cop__cover *out)
@@ -267,7 +271,7 @@ int cop__cover_collect(const struct cop_tree *tree, const struct cop__cover *cov
     return 0;
 }
 
-/* ---- bytes --------------------------------------------------------------------------- */
+/* ---- bytes ----------------------------------------------------------------------- */
 
 static bool is_set(const struct cop_tree *tree, const struct cop__cover *cover)
 {
@@ -280,11 +284,12 @@ static bool is_set(const struct cop_tree *tree, const struct cop__cover *cover)
     return true;
 }
 
-static bool is_acceptable(const struct cop_tree *tree, cop_rank top, const struct cop__mark *mark,
-                          const struct cop__mark *before)
+static bool is_acceptable(const struct cop_tree *tree, cop_rank top,
+                          const struct cop__mark *mark, const struct cop__mark *before)
 {
     return mark->mode <= COP__ONE_OUT && mark->rank < tree->n &&
-           (!before || key(before) < key(mark)) && cop_tree_is_below(tree, mark->rank, top);
+           (!before || key(before) < key(mark)) &&
+           cop_tree_is_below(tree, mark->rank, top);
 }
 
 int cop__cover_decode(const struct cop_tree *tree, cop_rank top, struct cop__list list,

@@ -7,13 +7,13 @@
 #include <coppice/tree.h>
 
 /*
- * A set of ranks, written as differences along a tree: "the sub-tree of 4, but for 9". It
- * says whom an answer covers in bytes that grow with the exceptions, not with n.
+ * A set of ranks, written as differences along a tree: "the sub-tree of 4, but for 9".
+ * It says whom an answer covers in bytes that grow with the exceptions, not with n.
  *
- * A mark adds or takes away 1 at a rank: for its whole sub-tree, or for it alone. The value
- * of a rank is the sum of the sub-tree marks on it and above it, plus its own single mark.
- * In a set every value is 0 or 1. Because values add, the union of sets that do not overlap
- * is the sum of their marks, and marks that cancel vanish.
+ * A mark adds or takes away 1 at a rank: for its whole sub-tree, or for it alone. The
+ * value of a rank is the sum of the sub-tree marks on it and above it, plus its own
+ * single mark. In a set every value is 0 or 1. Because values add, the union of sets
+ * that do not overlap is the sum of their marks, and marks that cancel vanish.
  *
  * The tree is always the one without deaths: all who take part know it.
  */
@@ -36,16 +36,18 @@ int cop__cover_copy(const struct cop__cover *from, struct cop__cover *out);
 int cop__cover_add(struct cop__cover *cover, cop_rank rank, enum cop__mark_mode mode);
 /* Appends all marks of another. */
 int cop__cover_add_all(struct cop__cover *cover, const struct cop__cover *other);
-/* Sorts, and removes what cancels. Enough where each sub-tree is described by one part. */
+/* Sorts, and removes what cancels. Enough where each sub-tree is described by one
+ * part. */
 void cop__cover_settle(struct cop__cover *cover);
 /*
- * Settles, and writes the same set anew. Where several parts describe one sub-tree, as after
- * a false suspicion, their sum may give a sub-tree 2 and take 1 from its top: right as a
- * set, but not in the form that others accept.
+ * Settles, and writes the same set anew. Where several parts describe one sub-tree, as
+ * after a false suspicion, their sum may give a sub-tree 2 and take 1 from its top:
+ * right as a set, but not in the form that others accept.
  */
 int cop__cover_rewrite(const struct cop_tree *tree, struct cop__cover *cover);
 
-bool cop__cover_has(const struct cop_tree *tree, const struct cop__cover *cover, cop_rank rank);
+bool cop__cover_has(const struct cop_tree *tree, const struct cop__cover *cover,
+                    cop_rank rank);
 uint32_t cop__cover_size(const struct cop_tree *tree, const struct cop__cover *cover);
 
 /* How two sets lie to each other. */
@@ -63,8 +65,8 @@ int cop__cover_collect(const struct cop_tree *tree, const struct cop__cover *cov
                        struct cop_ranks *out);
 
 /*
- * Reads marks off the wire. COP_EMALFORMED if they are not sorted, name a rank that is not
- * below `top`, or give a value other than 0 and 1 anywhere. COP_ENOMEM.
+ * Reads marks off the wire. COP_EMALFORMED if they are not sorted, name a rank that is
+ * not below `top`, or give a value other than 0 and 1 anywhere. COP_ENOMEM.
  */
 int cop__cover_decode(const struct cop_tree *tree, cop_rank top, struct cop__list list,
                       struct cop__cover *out);

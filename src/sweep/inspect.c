@@ -38,11 +38,11 @@ static void digest_sweep(const struct cop__sweep *sweep, struct cop__digest *dig
     cop__digest_word(digest, sweep->sequence);
     cop__digest_word(digest, sweep->parent);
     cop__digest_word(digest, sweep->floor);
-    cop__digest_word(digest, (uint64_t)sweep->contributed | (uint64_t)sweep->answered << 1 |
-                                 (uint64_t)sweep->has_outcome << 2 |
-                                 (uint64_t)sweep->tangled << 3 | (uint64_t)sweep->pieces << 4 |
-                                 (uint64_t)sweep->refining << 5 |
-                                 (uint64_t)(uint32_t)sweep->status << 8);
+    cop__digest_word(
+        digest, (uint64_t)sweep->contributed | (uint64_t)sweep->answered << 1 |
+                    (uint64_t)sweep->has_outcome << 2 | (uint64_t)sweep->tangled << 3 |
+                    (uint64_t)sweep->pieces << 4 | (uint64_t)sweep->refining << 5 |
+                    (uint64_t)(uint32_t)sweep->status << 8);
     digest_ranks(&sweep->askers, digest);
     digest_ranks(&sweep->strangers, digest);
     digest_children(sweep, digest);
@@ -64,7 +64,7 @@ void cop__sweeps_digest(const struct cop_node *node, struct cop__digest *digest)
         digest_sweep(sweep, digest);
 }
 
-/* ---- invariants ---------------------------------------------------------------------- */
+/* ---- invariants ------------------------------------------------------------------ */
 
 static const char *check_parts(const struct cop__sweep *sweep)
 {
@@ -81,7 +81,8 @@ static const char *check_parts(const struct cop__sweep *sweep)
     return NULL;
 }
 
-static const char *check_children(const struct cop_node *node, const struct cop__sweep *sweep)
+static const char *check_children(const struct cop_node *node,
+                                  const struct cop__sweep *sweep)
 {
     uint32_t owed = 0;
     for (uint32_t i = 0; i < sweep->child_count; i++) {
@@ -100,7 +101,8 @@ static const char *check_children(const struct cop_node *node, const struct cop_
     return owed == sweep->owed ? NULL : "sweep: miscounts whom it waits for";
 }
 
-static const char *check_waits(const struct cop_node *node, const struct cop__sweep *sweep)
+static const char *check_waits(const struct cop_node *node,
+                               const struct cop__sweep *sweep)
 {
     bool mine = cop__sweep_is_mine(node, sweep);
     bool waits = !sweep->answered || (sweep->wants_outcome && !sweep->has_outcome);
@@ -136,16 +138,17 @@ const char *cop__sweeps_check(const struct cop_node *node)
     return count == sweeps->count ? NULL : "sweep: miscounts its sweeps";
 }
 
-/* ---- size ---------------------------------------------------------------------------- */
+/* ---- size ------------------------------------------------------------------------ */
 
 size_t cop__sweeps_bytes(const struct cop_node *node)
 {
     const struct cop__sweeps *sweeps = cop__sweeps(node);
     size_t bytes = sweeps->origin_capacity * sizeof *sweeps->origins;
     for (const struct cop__sweep *sweep = sweeps->first; sweep; sweep = sweep->next) {
-        bytes += sizeof *sweep + sweep->child_capacity * sizeof *sweep->children +
-                 sweep->part_capacity * sizeof *sweep->parts +
-                 (sweep->askers.capacity + sweep->strangers.capacity) * sizeof(cop_rank);
+        bytes +=
+            sizeof *sweep + sweep->child_capacity * sizeof *sweep->children +
+            sweep->part_capacity * sizeof *sweep->parts +
+            (sweep->askers.capacity + sweep->strangers.capacity) * sizeof(cop_rank);
         for (uint32_t i = 0; i < sweep->part_count; i++)
             bytes += sweep->parts[i].cover.capacity * sizeof(struct cop__mark);
     }

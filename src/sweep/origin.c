@@ -37,8 +37,10 @@ static struct cop__origin *insert(struct cop_node *node, uint32_t at)
     return &sweeps->origins[at];
 }
 
-/* A newer life of the initiator replaces what was known of the older one; NULL for an older
- * life (whose sweeps are all over), or without memory. */
+/*
+ * A newer life of the initiator replaces what was known of the older one; NULL for an
+ * older life (whose sweeps are all over), or without memory.
+ */
 struct cop__origin *cop__origin_get(struct cop_node *node, cop_id id,
                                     cop_incarnation incarnation)
 {

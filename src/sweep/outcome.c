@@ -17,7 +17,8 @@ static struct cop_buf *encode_outcome(const struct cop_node *node,
     return cop__encode_outcome(&outcome);
 }
 
-void cop__sweep_send_outcome(struct cop_node *node, struct cop__sweep *sweep, cop_rank to)
+void cop__sweep_send_outcome(struct cop_node *node, struct cop__sweep *sweep,
+                             cop_rank to)
 {
     cop__roster_send(node, cop__sweep_id_of(node, to), COP__KIND_OUTCOME,
                      encode_outcome(node, sweep));
@@ -73,7 +74,8 @@ int cop__sweep_abort(struct cop_node *node, uint8_t protocol, uint64_t token)
 {
     cop__sweeps_enter(node);
     int error = COP_ENOENT;
-    for (struct cop__sweep *sweep = cop__sweeps(node)->first; sweep; sweep = sweep->next) {
+    for (struct cop__sweep *sweep = cop__sweeps(node)->first; sweep;
+         sweep = sweep->next) {
         if (!cop__sweep_is_mine(node, sweep) || sweep->protocol != protocol ||
             sweep->token != token || sweep->answered || sweep->over)
             continue;
@@ -107,12 +109,12 @@ void cop__on_outcome(struct cop_node *node, const struct cop_frame *frame)
         return;
     }
     cop__sweeps_enter(node);
-    struct cop__sweep *sweep = cop__sweep_hear_of(node, message.initiator,
-                                                  message.incarnation, message.sequence,
-                                                  message.mark);
+    struct cop__sweep *sweep = cop__sweep_hear_of(
+        node, message.initiator, message.incarnation, message.sequence, message.mark);
     cop_rank from = cop_view_rank(node->view, frame->header.sender);
     int status = (int)message.status;
-    if (sweep && (from == sweep->self || !cop_tree_is_below(&sweep->tree, sweep->self, from))) {
+    if (sweep &&
+        (from == sweep->self || !cop_tree_is_below(&sweep->tree, sweep->self, from))) {
         COP__COUNT(node, ignored_not_ancestor);
     } else if (sweep && (sweep->has_outcome ||
                          (!sweep->wants_outcome && status != COP_EABORTED))) {

@@ -5,9 +5,9 @@
 #include <string.h>
 
 /*
- * The answers that I hold. They are kept apart until I answer, because a larger one may
- * come that contains some of them, and after that, because somebody who holds some of them
- * already may want them in pieces.
+ * The answers that I hold. They are kept apart until I answer, because a larger one
+ * may come that contains some of them, and after that, because somebody who holds some
+ * of them already may want them in pieces.
  */
 
 static void fini_part(struct cop__part *part)
@@ -60,18 +60,21 @@ bool cop__sweep_holds(const struct cop__sweep *sweep, cop_rank rank)
     return false;
 }
 
-/* ---- one set of all ------------------------------------------------------------------ */
+/* ---- one set of all -------------------------------------------------------------- */
 
-/* A lost child of which nothing is held is a hole: it alone is missing, not its sub-tree. */
+/* A lost child of which nothing is held is a hole: it alone is missing, not its
+ * sub-tree. */
 static bool is_hole(const struct cop__sweep *sweep, const struct cop__child *child)
 {
     return child->state == CHILD_LOST && !cop__sweep_holds(sweep, child->rank);
 }
 
-/* Whether the sub-tree of `child` was added as part of somebody above it: then it has to be
- * taken away again, to be put back by its own answer. */
-static bool is_counted_above(const struct cop__sweep *sweep, const struct cop__child *child,
-                             cop_rank self, bool own)
+/*
+ * Whether the sub-tree of `child` was added as part of somebody above it: then it has
+ * to be taken away again, to be put back by its own answer.
+ */
+static bool is_counted_above(const struct cop__sweep *sweep,
+                             const struct cop__child *child, cop_rank self, bool own)
 {
     cop_rank above = cop_tree_parent(&sweep->tree, child->rank);
     if (above == self)
@@ -84,8 +87,10 @@ static bool is_counted_above(const struct cop__sweep *sweep, const struct cop__c
     return false;
 }
 
-/* My own contribution as "my sub-tree without those of my children": what they answer then
- * cancels, and a whole sub-tree is written as one mark. */
+/*
+ * My own contribution as "my sub-tree without those of my children": what they answer
+ * then cancels, and a whole sub-tree is written as one mark.
+ */
 static int add_frame(const struct cop__sweep *sweep, cop_rank self, bool own,
                      struct cop__cover *out)
 {
@@ -130,7 +135,8 @@ int cop__sweep_held(const struct cop__sweep *sweep, struct cop__cover *out)
     return 0;
 }
 
-/* At the initiator: all ranks that are not held, sorted. COP_ENOMEM leaves `out` empty. */
+/* At the initiator: all ranks that are not held, sorted. COP_ENOMEM leaves `out`
+ * empty. */
 int cop__sweep_missing(const struct cop__sweep *sweep, struct cop_ranks *out)
 {
     struct cop__cover held;
@@ -149,7 +155,8 @@ int cop__sweep_missing(const struct cop__sweep *sweep, struct cop_ranks *out)
     return error;
 }
 
-struct cop_buf *cop__sweep_fold(const struct cop_node *node, const struct cop__sweep *sweep)
+struct cop_buf *cop__sweep_fold(const struct cop_node *node,
+                                const struct cop__sweep *sweep)
 {
     if (sweep->part_count == 1)
         return cop_buf_ref(sweep->parts[0].payload);
@@ -164,7 +171,7 @@ struct cop_buf *cop__sweep_fold(const struct cop_node *node, const struct cop__s
     return folded;
 }
 
-/* ---- taking one in ------------------------------------------------------------------- */
+/* ---- taking one in --------------------------------------------------------------- */
 
 struct relations {
     bool inside, overlap, around;
@@ -218,12 +225,13 @@ static int remove_inside(struct cop__sweep *sweep, const struct cop__part *part)
 }
 
 /*
- * S2: sets are nested or disjoint, and the larger is kept. A set that overlaps otherwise
- * comes from a false suspicion: refused, to be sent in pieces. What I have answered for I
- * can no longer exchange for something larger: refused as well.
- * Takes the part over if it is kept.
+ * S2: sets are nested or disjoint, and the larger is kept. A set that overlaps
+ * otherwise comes from a false suspicion: refused, to be sent in pieces. What I have
+ * answered for I can no longer exchange for something larger: refused as well. Takes
+ * the part over if it is kept.
  */
-enum cop__place cop__sweep_place(struct cop__sweep *sweep, struct cop__part *part, bool pieces)
+enum cop__place cop__sweep_place(struct cop__sweep *sweep, struct cop__part *part,
+                                 bool pieces)
 {
     struct relations relations = {0};
     if (sweep->tangled && relate(sweep, part, pieces, &relations))

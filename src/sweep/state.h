@@ -8,11 +8,11 @@
 
 /* What the files of this folder share. Nobody else includes it. */
 
-/* ---- whose sweeps are over (origin.c) ------------------------------------------------ */
+/* ---- whose sweeps are over (origin.c) -------------------------------------------- */
 
 /*
- * One life of an initiator. Its mark: all its sweeps up to this number are over. The bits
- * are those that ended here though they are above the mark.
+ * One life of an initiator. Its mark: all its sweeps up to this number are over. The
+ * bits are those that ended here though they are above the mark.
  */
 struct cop__origin {
     cop_id id;
@@ -21,7 +21,7 @@ struct cop__origin {
     uint64_t ended; /* bit i: sequence mark + 1 + i */
 };
 
-/* ---- one sweep ----------------------------------------------------------------------- */
+/* ---- one sweep ------------------------------------------------------------------- */
 
 enum cop__child_state {
     CHILD_OWED,     /* asked, has not answered: watched */
@@ -49,11 +49,12 @@ struct cop__part {
 /*
  * Invariants:
  *   1. the parts are pairwise disjoint, and lie in my sub-tree;
- *   2. an OWED child is watched, and so is the parent while I owe an answer or wait for an
- *      outcome: no wait without a subscription to the death of whom it waits for;
+ *   2. an OWED child is watched, and so is the parent while I owe an answer or wait
+ *      for an outcome: no wait without a subscription to the death of whom it waits
+ *      for;
  *   3. the timer runs as long as the sweep is kept: no wait without a deadline;
- *   4. once `answered`, a part is only ever replaced by the finer pieces that it is made
- *      of: what was said upward stays said.
+ *   4. once `answered`, a part is only ever replaced by the finer pieces that it is
+ *      made of: what was said upward stays said.
  */
 struct cop__sweep {
     struct cop__node_timer timer;
@@ -69,9 +70,9 @@ struct cop__sweep {
     struct cop_buf *outcome;
     int status; /* of the outcome */
 
-    cop_rank self;           /* my own rank */
-    cop_rank parent;         /* who asked last; NONE at the initiator, or for an orphan */
-    struct cop_ranks askers; /* earlier ones, who may be waiting too: sorted */
+    cop_rank self;   /* my own rank */
+    cop_rank parent; /* who asked last; NONE at the initiator, or for an orphan */
+    struct cop_ranks askers;    /* earlier ones, who may be waiting too: sorted */
     struct cop_ranks strangers; /* above me, but not in this sweep: sorted */
     struct cop__child *children;
     uint32_t child_count, child_capacity;
@@ -82,13 +83,13 @@ struct cop__sweep {
     uint8_t protocol;
     bool wants_outcome;
     bool contributed;
-    bool answered;     /* to somebody; at the initiator: completed */
+    bool answered; /* to somebody; at the initiator: completed */
     bool has_outcome;
-    bool tangled;      /* a loss, or a doubt, touched it: parts must be compared */
-    bool pieces;       /* somebody refused my fold: answer in pieces */
-    bool refining;     /* waiting for finer pieces from below before I answer again */
+    bool tangled;  /* a loss, or a doubt, touched it: parts must be compared */
+    bool pieces;   /* somebody refused my fold: answer in pieces */
+    bool refining; /* waiting for finer pieces from below before I answer again */
     bool watches_parent;
-    bool over;         /* ended in the middle of a call; freed at its end */
+    bool over; /* ended in the middle of a call; freed at its end */
 };
 
 struct cop__sweeps {
@@ -133,7 +134,8 @@ void cop__sweep_end(struct cop_node *node, struct cop__sweep *sweep);
 struct cop__sweep *cop__sweep_hear_of(struct cop_node *node, cop_id initiator,
                                       cop_incarnation incarnation, uint64_t sequence,
                                       uint64_t mark);
-/* S5, at the initiator: earlier sweeps whose outcome everyone is now known to have end. */
+/* S5, at the initiator: earlier sweeps whose outcome everyone is now known to have
+ * end. */
 void cop__sweep_release_below(struct cop_node *node, const struct cop__sweep *sweep);
 cop_id cop__sweep_id_of(const struct cop_node *node, cop_rank rank);
 void cop__sweep_say_done(struct cop_node *node, cop_id to, cop_id initiator,
@@ -157,7 +159,8 @@ void cop__sweep_answer_to(struct cop_node *node, struct cop__sweep *sweep, cop_r
 bool cop__sweep_holds(const struct cop__sweep *sweep, cop_rank rank);
 int cop__sweep_held(const struct cop__sweep *sweep, struct cop__cover *out);
 int cop__sweep_missing(const struct cop__sweep *sweep, struct cop_ranks *out);
-struct cop_buf *cop__sweep_fold(const struct cop_node *node, const struct cop__sweep *sweep);
+struct cop_buf *cop__sweep_fold(const struct cop_node *node,
+                                const struct cop__sweep *sweep);
 void cop__sweep_free_parts(struct cop__sweep *sweep);
 void cop__sweep_remove_part(struct cop__sweep *sweep, uint32_t i);
 int cop__sweep_push_part(struct cop__sweep *sweep, struct cop__part *part);
@@ -166,14 +169,16 @@ enum cop__place cop__sweep_place(struct cop__sweep *sweep, struct cop__part *par
                                  bool pieces);
 
 /* turn.c */
-void cop__sweep_set_parent(struct cop_node *node, struct cop__sweep *sweep, cop_rank rank);
+void cop__sweep_set_parent(struct cop_node *node, struct cop__sweep *sweep,
+                           cop_rank rank);
 void cop__sweep_mind_parent(struct cop_node *node, struct cop__sweep *sweep);
 bool cop__sweep_find_parent(struct cop_node *node, struct cop__sweep *sweep);
 void cop__sweep_leave_suspect(struct cop_node *node, struct cop__sweep *sweep);
 void cop__sweep_turn(struct cop_node *node, struct cop__sweep *sweep);
 
 /* outcome.c */
-void cop__sweep_send_outcome(struct cop_node *node, struct cop__sweep *sweep, cop_rank to);
+void cop__sweep_send_outcome(struct cop_node *node, struct cop__sweep *sweep,
+                             cop_rank to);
 void cop__sweep_set_outcome(struct cop_node *node, struct cop__sweep *sweep, int status,
                             struct cop__bytes payload);
 void cop__sweep_give_up(struct cop_node *node, struct cop__sweep *sweep, int status);

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-/* ---- the list ------------------------------------------------------------------------ */
+/* ---- the list -------------------------------------------------------------------- */
 
 cop_id cop__sweep_id_of(const struct cop_node *node, cop_rank rank)
 {
@@ -42,10 +42,7 @@ static void free_sweep(struct cop__sweep *sweep)
 
 /* Calls that look at sweeps are bracketed by these two; what ends between them is freed
  * when the last one leaves, so that nobody holds a sweep that is gone. */
-void cop__sweeps_enter(struct cop_node *node)
-{
-    cop__sweeps(node)->busy++;
-}
+void cop__sweeps_enter(struct cop_node *node) { cop__sweeps(node)->busy++; }
 
 void cop__sweeps_leave(struct cop_node *node)
 {
@@ -85,7 +82,8 @@ void cop__sweep_end(struct cop_node *node, struct cop__sweep *sweep)
     for (uint32_t i = 0; i < sweep->child_count; i++)
         cop__sweep_settle_child(node, sweep, &sweep->children[i], CHILD_FAILED);
     cop__sweep_mind_parent(node, sweep);
-    struct cop__origin *origin = cop__origin_get(node, sweep->initiator, sweep->incarnation);
+    struct cop__origin *origin =
+        cop__origin_get(node, sweep->initiator, sweep->incarnation);
     if (!origin)
         return;
     cop__origin_end(origin, sweep->sequence);
@@ -93,13 +91,14 @@ void cop__sweep_end(struct cop_node *node, struct cop__sweep *sweep)
         advance_own_mark(origin);
 }
 
-/* ---- marks --------------------------------------------------------------------------- */
+/* ---- marks ----------------------------------------------------------------------- */
 
 /* S5: what the initiator knows to be done is done. */
-static void end_marked(struct cop_node *node, cop_id initiator, cop_incarnation incarnation,
-                       uint64_t mark)
+static void end_marked(struct cop_node *node, cop_id initiator,
+                       cop_incarnation incarnation, uint64_t mark)
 {
-    for (struct cop__sweep *sweep = cop__sweeps(node)->first; sweep; sweep = sweep->next)
+    for (struct cop__sweep *sweep = cop__sweeps(node)->first; sweep;
+         sweep = sweep->next)
         if (!sweep->over && sweep->initiator == initiator &&
             (sweep->incarnation < incarnation ||
              (sweep->incarnation == incarnation && sweep->sequence <= mark)))
@@ -135,7 +134,8 @@ struct cop__sweep *cop__sweep_hear_of(struct cop_node *node, cop_id initiator,
                                       cop_incarnation incarnation, uint64_t sequence,
                                       uint64_t mark)
 {
-    struct cop__origin *origin = hear_mark(node, initiator, incarnation, sequence, mark);
+    struct cop__origin *origin =
+        hear_mark(node, initiator, incarnation, sequence, mark);
     if (!origin)
         return NULL;
     struct cop__sweep *sweep = cop__sweep_find(node, initiator, incarnation, sequence);
@@ -159,16 +159,18 @@ void cop__sweep_say_done(struct cop_node *node, cop_id to, cop_id initiator,
     cop__roster_send(node, to, COP__KIND_DONE, cop__encode_done(&done));
 }
 
-/* Who answered a complete sweep without waiting for an earlier outcome has that outcome. */
+/* Who answered a complete sweep without waiting for an earlier outcome has that
+ * outcome. */
 void cop__sweep_release_below(struct cop_node *node, const struct cop__sweep *sweep)
 {
-    for (struct cop__sweep *other = cop__sweeps(node)->first; other; other = other->next)
+    for (struct cop__sweep *other = cop__sweeps(node)->first; other;
+         other = other->next)
         if (cop__sweep_is_mine(node, other) && other->has_outcome && !other->over &&
             other->sequence < sweep->sequence && other->sequence < sweep->floor)
             cop__sweep_end(node, other);
 }
 
-/* ---- beginning ----------------------------------------------------------------------- */
+/* ---- beginning ------------------------------------------------------------------- */
 
 static void on_deadline(struct cop_node *node, struct cop__node_timer *timer)
 {
@@ -205,8 +207,10 @@ static struct cop__sweep *create(struct cop_node *node, const struct cop_tree *t
     return sweep;
 }
 
-/* Puts a new sweep at the end of the list and sets it in motion: first to the children, for
- * they need the time, then to the protocol here. */
+/*
+ * Puts a new sweep at the end of the list and sets it in motion: first to the
+ * children, for they need the time, then to the protocol here.
+ */
 static void begin(struct cop_node *node, struct cop__sweep *sweep)
 {
     struct cop__sweeps *sweeps = cop__sweeps(node);
@@ -245,7 +249,8 @@ int cop__sweep_start(struct cop_node *node, const struct cop__sweep_options *opt
         return COP_ENOMEM;
     if (sweeps->sequence - origin->mark >= COP__SWEEP_WINDOW)
         return COP_EAGAIN;
-    struct cop__sweep *sweep = create(node, &tree, options->timeout_ns, options->payload);
+    struct cop__sweep *sweep =
+        create(node, &tree, options->timeout_ns, options->payload);
     if (!sweep) {
         cop__fail(node, COP_ENOMEM);
         return COP_ENOMEM;
@@ -264,7 +269,7 @@ int cop__sweep_start(struct cop_node *node, const struct cop__sweep_options *opt
     return 0;
 }
 
-/* ---- being asked --------------------------------------------------------------------- */
+/* ---- being asked ----------------------------------------------------------------- */
 
 /* The tree that an ASK names; false if it is not one, or not with the sender above me. */
 static bool ignore_ask(struct cop_node *node, const struct cop__msg_ask *message,
@@ -282,7 +287,8 @@ static bool ignore_ask(struct cop_node *node, const struct cop__msg_ask *message
         tree->shape.table = own->table;
     if (message->members != tree->n || tree->root == COP_RANK_NONE ||
         message->protocol >= node->stack->protocol_count || cop_tree_check(tree) ||
-        message->left_ns > COP__SWEEP_TIMEOUT_MAX || message->hop_ns > COP__SWEEP_TIMEOUT_MAX) {
+        message->left_ns > COP__SWEEP_TIMEOUT_MAX ||
+        message->hop_ns > COP__SWEEP_TIMEOUT_MAX) {
         COP__COUNT(node, ignored_malformed);
         return true;
     }
@@ -323,13 +329,15 @@ static void ask_again(struct cop_node *node, struct cop__sweep *sweep, cop_rank 
     cop__sweep_leave_suspect(node, sweep);
 }
 
-static void take_ask(struct cop_node *node, const struct cop__msg_ask *message, cop_id sender)
+static void take_ask(struct cop_node *node, const struct cop__msg_ask *message,
+                     cop_id sender)
 {
     struct cop_tree tree;
     if (ignore_ask(node, message, sender, &tree))
         return;
-    struct cop__origin *origin = hear_mark(node, message->initiator, message->incarnation,
-                                           message->sequence, message->mark);
+    struct cop__origin *origin =
+        hear_mark(node, message->initiator, message->incarnation, message->sequence,
+                  message->mark);
     if (!origin)
         return;
     cop_rank from = cop_view_rank(node->view, sender);
@@ -337,7 +345,8 @@ static void take_ask(struct cop_node *node, const struct cop__msg_ask *message, 
                                                message->incarnation, message->sequence);
     if (sweep) {
         ask_again(node, sweep, from);
-    } else if (cop__origin_is_over(origin, message->sequence) || message->left_ns == 0) {
+    } else if (cop__origin_is_over(origin, message->sequence) ||
+               message->left_ns == 0) {
         COP__COUNT(node, ignored_sweep_over);
         cop__sweep_say_done(node, sender, message->initiator, message->incarnation,
                             message->sequence);
@@ -359,10 +368,12 @@ void cop__on_ask(struct cop_node *node, const struct cop_frame *frame)
     cop__sweeps_leave(node);
 }
 
-/* ---- losses and returns -------------------------------------------------------------- */
+/* ---- losses and returns ---------------------------------------------------------- */
 
-/* Somebody below me is lost. An answer of it that I hold stays; but if an outcome is to come,
- * those below it have to get it from me. */
+/*
+ * Somebody below me is lost. An answer of it that I hold stays; but if an outcome is
+ * to come, those below it have to get it from me.
+ */
 static void lose_below(struct cop_node *node, struct cop__sweep *sweep,
                        struct cop__child *child)
 {
@@ -382,9 +393,11 @@ static void lose(struct cop_node *node, struct cop__sweep *sweep, cop_rank rank)
         cop__sweep_turn(node, sweep);
 }
 
-/* Somebody lives after all, or again: if nothing of it is held it is asked (once more); if
- * it had asked me it has not got my answer; and if nobody is left above me it may be the
- * one. */
+/*
+ * Somebody lives after all, or again: if nothing of it is held it is asked (once
+ * more); if it had asked me it has not got my answer; and if nobody is left above me
+ * it may be the one.
+ */
 static void regain(struct cop_node *node, struct cop__sweep *sweep, cop_rank rank)
 {
     if (sweep->answered && !sweep->refining &&
@@ -424,13 +437,14 @@ static void on_change(struct cop_node *node, const struct cop__change *change)
     if (change->kind == COP__CHANGE_RESTATED || change->id == node->self)
         return;
     cop__sweeps_enter(node);
-    for (struct cop__sweep *sweep = cop__sweeps(node)->first; sweep; sweep = sweep->next)
+    for (struct cop__sweep *sweep = cop__sweeps(node)->first; sweep;
+         sweep = sweep->next)
         if (!sweep->over && !node->failed)
             change_one(node, sweep, change);
     cop__sweeps_leave(node);
 }
 
-/* ---- the layer ----------------------------------------------------------------------- */
+/* ---- the layer ------------------------------------------------------------------- */
 
 static void fini(struct cop_node *node)
 {
@@ -453,17 +467,11 @@ const struct cop__layer cop__sweep_layer = {
     .bytes = cop__sweeps_bytes,
 };
 
-/* ---- looking ------------------------------------------------------------------------- */
+/* ---- looking --------------------------------------------------------------------- */
 
-uint64_t cop__sweep_token(const struct cop__sweep *sweep)
-{
-    return sweep->token;
-}
+uint64_t cop__sweep_token(const struct cop__sweep *sweep) { return sweep->token; }
 
-cop_time cop__sweep_started(const struct cop__sweep *sweep)
-{
-    return sweep->started;
-}
+cop_time cop__sweep_started(const struct cop__sweep *sweep) { return sweep->started; }
 
 bool cop__sweep_wants_outcome(const struct cop__sweep *sweep)
 {

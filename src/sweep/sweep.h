@@ -8,11 +8,12 @@
  * One pass down and up a tree while nodes die: the motion that all services share.
  *
  * An initiator asks; each node asks its children, adds what they answer to its own
- * contribution, and answers its parent; if the sweep has an outcome, that goes down the same
- * way. What this layer guarantees (rules S1-S7 of docs/PROTOCOL.md), so that no protocol has
- * to think about it again: a sweep ends everywhere within its time; who is lost is passed
- * around, and whoever was below it answers, or asks, somebody further up; nobody alive is
- * missed and nobody counted twice; late and repeated frames do nothing.
+ * contribution, and answers its parent; if the sweep has an outcome, that goes down
+ * the same way. What this layer guarantees (rules S1-S7 of docs/PROTOCOL.md), so that
+ * no protocol has to think about it again: a sweep ends everywhere within its time;
+ * who is lost is passed around, and whoever was below it answers, or asks, somebody
+ * further up; nobody alive is missed and nobody counted twice; late and repeated
+ * frames do nothing.
  */
 struct cop__sweep;
 extern const struct cop__layer cop__sweep_layer;
@@ -26,7 +27,8 @@ extern const struct cop__layer cop__sweep_layer;
 /* What a protocol does with its sweeps. All functions are pure but for the node. */
 struct cop__protocol {
     const char *name;
-    /* A sweep reached me (also at its initiator): call cop__sweep_contribute, now or later. */
+    /* A sweep reached me (also at its initiator): call cop__sweep_contribute, now or
+     * later. */
     void (*on_ask)(struct cop_node *node, struct cop__sweep *sweep);
     /*
      * One payload out of several, in rank order of who sent them. NULL: no memory.
@@ -35,10 +37,13 @@ struct cop__protocol {
     struct cop_buf *(*fold)(struct cop_buf *const *payloads, uint32_t count);
     /* False for a payload that fold must not be given: it is treated as malformed. */
     bool (*accept)(const struct cop_buf *payload);
-    /* At the initiator, exactly once: all have answered, or time is up (COP_ETIMEDOUT), or it
-     * was aborted. Look at it with cop__sweep_result. */
+    /*
+     * At the initiator, exactly once: all have answered, or time is up
+     * (COP_ETIMEDOUT), or it was aborted. Look at it with cop__sweep_result.
+     */
     void (*on_complete)(struct cop_node *node, struct cop__sweep *sweep, int status);
-    /* At the others, at most once: the outcome that the initiator gave, or why none comes. */
+    /* At the others, at most once: the outcome that the initiator gave, or why none
+     * comes. */
     void (*on_outcome)(struct cop_node *node, struct cop__sweep *sweep, int status,
                        struct cop__bytes payload);
 };
@@ -63,7 +68,7 @@ void cop__sweep_conclude(struct cop_node *node, struct cop__sweep *sweep, int st
 /* At the initiator: ends it everywhere. COP_ENOENT if no sweep has this token. */
 int cop__sweep_abort(struct cop_node *node, uint8_t protocol, uint64_t token);
 
-/* ---- looking at one ------------------------------------------------------------------ */
+/* ---- looking at one -------------------------------------------------------------- */
 
 struct cop__sweep_result {
     struct cop_buf *payload; /* folded; NULL if nobody answered. Caller's reference */

@@ -5,9 +5,10 @@
 #include <stdlib.h>
 
 /*
- * Losing one's parent. While I owe an answer, or wait for an outcome, I watch whoever asked
- * me; when it is lost I turn to the nearest living ancestor, and say who was lost on the
- * way, for it may have lost two generations at once and never had a connection to either.
+ * Losing one's parent. While I owe an answer, or wait for an outcome, I watch whoever
+ * asked me; when it is lost I turn to the nearest living ancestor, and say who was
+ * lost on the way, for it may have lost two generations at once and never had a
+ * connection to either.
  */
 
 static bool needs_parent(const struct cop__sweep *sweep)
@@ -29,7 +30,8 @@ void cop__sweep_mind_parent(struct cop_node *node, struct cop__sweep *sweep)
 }
 
 /* The former parent, unless it is lost, may be waiting for me too: it stays an asker. */
-void cop__sweep_set_parent(struct cop_node *node, struct cop__sweep *sweep, cop_rank rank)
+void cop__sweep_set_parent(struct cop_node *node, struct cop__sweep *sweep,
+                           cop_rank rank)
 {
     cop_rank old = sweep->parent;
     if (old == rank)
@@ -45,8 +47,10 @@ void cop__sweep_set_parent(struct cop_node *node, struct cop__sweep *sweep, cop_
     cop__sweep_mind_parent(node, sweep);
 }
 
-/* Moves to the nearest ancestor that lives and has not said that it is not in this sweep.
- * False if there is none. */
+/*
+ * Moves to the nearest ancestor that lives and has not said that it is not in this
+ * sweep. False if there is none.
+ */
 bool cop__sweep_find_parent(struct cop_node *node, struct cop__sweep *sweep)
 {
     cop_rank rank = cop_tree_parent(&sweep->tree, sweep->self);
@@ -59,14 +63,15 @@ bool cop__sweep_find_parent(struct cop_node *node, struct cop__sweep *sweep)
 }
 
 /* Beliefs about the suspects between me and my new parent; the count in *count. */
-static uint8_t *encode_lineage(const struct cop_node *node, const struct cop__sweep *sweep,
-                               uint32_t *count)
+static uint8_t *encode_lineage(const struct cop_node *node,
+                               const struct cop__sweep *sweep, uint32_t *count)
 {
     uint32_t level = cop_tree_level(&sweep->tree, sweep->self);
     uint8_t *bytes = malloc((size_t)(level + 1) * COP__SIZE_belief);
     if (!bytes)
         return NULL;
-    struct cop__writer writer = cop__writer(bytes, (size_t)(level + 1) * COP__SIZE_belief);
+    struct cop__writer writer =
+        cop__writer(bytes, (size_t)(level + 1) * COP__SIZE_belief);
     cop_rank rank = cop_tree_parent(&sweep->tree, sweep->self);
     *count = 0;
     for (; rank != sweep->parent; rank = cop_tree_parent(&sweep->tree, rank)) {
@@ -106,8 +111,10 @@ void cop__sweep_turn(struct cop_node *node, struct cop__sweep *sweep)
     free(lineage);
 }
 
-/* A suspect may ask: it lives, or its frame outlived it. Nothing would tell me of its death
- * a second time, so I do not wait for it. It stays an asker, in case it denies. */
+/*
+ * A suspect may ask: it lives, or its frame outlived it. Nothing would tell me of its
+ * death a second time, so I do not wait for it. It stays an asker, in case it denies.
+ */
 void cop__sweep_leave_suspect(struct cop_node *node, struct cop__sweep *sweep)
 {
     if (sweep->parent != COP_RANK_NONE && !sweep->over &&
@@ -116,9 +123,11 @@ void cop__sweep_leave_suspect(struct cop_node *node, struct cop__sweep *sweep)
 }
 
 /* S3: gather, or here is the outcome. (Done, or not here, was said before.) */
-static void receive_orphan(struct cop_node *node, struct cop__sweep *sweep, cop_rank orphan)
+static void receive_orphan(struct cop_node *node, struct cop__sweep *sweep,
+                           cop_rank orphan)
 {
-    if (orphan == sweep->self || !cop_tree_is_below(&sweep->tree, orphan, sweep->self)) {
+    if (orphan == sweep->self ||
+        !cop_tree_is_below(&sweep->tree, orphan, sweep->self)) {
         COP__COUNT(node, ignored_not_below);
         return;
     }
@@ -145,9 +154,8 @@ void cop__on_turn(struct cop_node *node, const struct cop_frame *frame)
         struct cop__belief belief = cop__belief_at(message.lineage, i);
         cop__roster_merge(node, &belief);
     }
-    struct cop__sweep *sweep = cop__sweep_hear_of(node, message.initiator,
-                                                  message.incarnation, message.sequence,
-                                                  message.mark);
+    struct cop__sweep *sweep = cop__sweep_hear_of(
+        node, message.initiator, message.incarnation, message.sequence, message.mark);
     if (sweep)
         receive_orphan(node, sweep, cop_view_rank(node->view, sender));
     else
@@ -156,10 +164,12 @@ void cop__on_turn(struct cop_node *node, const struct cop_frame *frame)
     cop__sweeps_leave(node);
 }
 
-/* ---- over, or not here --------------------------------------------------------------- */
+/* ---- over, or not here ----------------------------------------------------------- */
 
-/* From above: the initiator's word ends it; anybody else's only means that it is not the
- * one to turn to. */
+/*
+ * From above: the initiator's word ends it; anybody else's only means that it is not
+ * the one to turn to.
+ */
 static void done_above(struct cop_node *node, struct cop__sweep *sweep, cop_rank from)
 {
     if (from == sweep->tree.root) {
@@ -195,9 +205,8 @@ void cop__on_done(struct cop_node *node, const struct cop_frame *frame)
         return;
     }
     cop__sweeps_enter(node);
-    struct cop__sweep *sweep = cop__sweep_hear_of(node, message.initiator,
-                                                  message.incarnation, message.sequence,
-                                                  message.mark);
+    struct cop__sweep *sweep = cop__sweep_hear_of(
+        node, message.initiator, message.incarnation, message.sequence, message.mark);
     cop_rank from = cop_view_rank(node->view, frame->header.sender);
     if (sweep && cop_tree_is_below(&sweep->tree, sweep->self, from))
         done_above(node, sweep, from);

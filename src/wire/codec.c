@@ -153,7 +153,8 @@ void cop__put_bytes(struct cop__writer *writer, struct cop__bytes bytes)
     put_raw(writer, bytes.data, bytes.length);
 }
 
-void cop__put_list(struct cop__writer *writer, struct cop__list list, uint32_t element_size)
+void cop__put_list(struct cop__writer *writer, struct cop__list list,
+                   uint32_t element_size)
 {
     cop__put_u32(writer, list.count);
     put_raw(writer, list.data, (size_t)list.count * element_size);

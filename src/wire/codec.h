@@ -6,8 +6,9 @@
 #include <coppice/types.h>
 
 /*
- * Bounded reading and writing, little-endian. A reader or writer that was asked for too much
- * is marked failed, gives zeroes, and never touches a byte outside: check once, at the end.
+ * Bounded reading and writing, little-endian. A reader or writer that was asked for
+ * too much is marked failed, gives zeroes, and never touches a byte outside: check
+ * once, at the end.
  */
 struct cop__reader {
     const uint8_t *at, *end;
@@ -45,9 +46,10 @@ void cop__put_u16(struct cop__writer *writer, uint16_t value);
 void cop__put_u32(struct cop__writer *writer, uint32_t value);
 void cop__put_u64(struct cop__writer *writer, uint64_t value);
 void cop__put_bytes(struct cop__writer *writer, struct cop__bytes bytes);
-void cop__put_list(struct cop__writer *writer, struct cop__list list, uint32_t element_size);
+void cop__put_list(struct cop__writer *writer, struct cop__list list,
+                   uint32_t element_size);
 
-/* ---- elements of lists --------------------------------------------------------------- */
+/* ---- elements of lists ----------------------------------------------------------- */
 
 /* What is said of a member: the larger (incarnation, denial, status) is the newer. */
 struct cop__belief {

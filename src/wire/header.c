@@ -67,7 +67,8 @@ void cop__record_encode(const struct cop__record *record, uint8_t out[COP__RECOR
     cop__put_u64(&writer, record->bulk);
 }
 
-/* The longest body that a record of this type may have; UINT32_MAX for an unknown type. */
+/* The longest body that a record of this type may have; UINT32_MAX for an unknown
+ * type. */
 static uint32_t record_limit(uint8_t type)
 {
     switch (type) {

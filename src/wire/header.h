@@ -17,20 +17,20 @@
 
 void cop__header_encode(const struct cop_header *header, uint8_t out[COP__HEADER_SIZE]);
 /*
- * 0; COP_EMALFORMED (not ours: cut the connection); COP_EVERSION (other major or a newer
- * minor), COP_EKIND, COP_ETOOBIG. For EVERSION (newer minor) and EKIND `out` is filled, so
- * that the frame can be skipped politely. A payload shorter or longer than its kind allows
- * is COP_ETOOBIG or COP_EMALFORMED.
+ * 0; COP_EMALFORMED (not ours: cut the connection); COP_EVERSION (other major or a
+ * newer minor), COP_EKIND, COP_ETOOBIG. For EVERSION (newer minor) and EKIND `out` is
+ * filled, so that the frame can be skipped politely. A payload shorter or longer than
+ * its kind allows is COP_ETOOBIG or COP_EMALFORMED.
  */
 int cop__header_decode(const uint8_t in[COP__HEADER_SIZE], struct cop_header *out);
 
 /*
- * Link record, 24 bytes, in front of everything on a stream connection: type 8, flags 8,
- * reserved 16, length of the body 32, count 64, bulk 64: how many whole frames of the other
- * side its sender has received in this pair of incarnations, of the control class and of
- * the bulk class (an acknowledgement that costs nothing). In HELLO and WELCOME, whose
- * `received` already says the first, `count` is the number of the sender's latest attempt
- * to connect to the other.
+ * Link record, 24 bytes, in front of everything on a stream connection: type 8, flags
+ * 8, reserved 16, length of the body 32, count 64, bulk 64: how many whole frames of
+ * the other side its sender has received in this pair of incarnations, of the control
+ * class and of the bulk class (an acknowledgement that costs nothing). In HELLO and
+ * WELCOME, whose `received` already says the first, `count` is the number of the
+ * sender's latest attempt to connect to the other.
  */
 #define COP__RECORD_SIZE 24u
 #define COP__RECORD_MAX (COP__FRAME_MAX_BODY)
@@ -39,11 +39,11 @@ int cop__header_decode(const uint8_t in[COP__HEADER_SIZE], struct cop_header *ou
 enum cop__record_type {
     COP__RECORD_HELLO = 1,   /* body: payload of HELLO */
     COP__RECORD_WELCOME = 2, /* body: payload of WELCOME */
-    COP__RECORD_REFUSE = 3,  /* body: payload of REFUSE; then the connection is closed */
-    COP__RECORD_FRAME = 4,   /* body: frame header and payload */
-    COP__RECORD_PIECE = 5,   /* body: next piece of the one BULK frame under way */
-    COP__RECORD_ACK = 6,     /* no body: only the counts */
-    COP__RECORD_BYE = 7,     /* no body: orderly close, not a sign of death */
+    COP__RECORD_REFUSE = 3, /* body: payload of REFUSE; then the connection is closed */
+    COP__RECORD_FRAME = 4,  /* body: frame header and payload */
+    COP__RECORD_PIECE = 5,  /* body: next piece of the one BULK frame under way */
+    COP__RECORD_ACK = 6,    /* no body: only the counts */
+    COP__RECORD_BYE = 7,    /* no body: orderly close, not a sign of death */
 };
 #define COP__RECORD_LAST 0x01u /* flag of PIECE: the frame is whole */
 #define COP__RECORD_KEEP 0x02u /* flag of all: its sender needs the connection */
@@ -55,9 +55,12 @@ struct cop__record {
     uint64_t count;
     uint64_t bulk;
 };
-void cop__record_encode(const struct cop__record *record, uint8_t out[COP__RECORD_SIZE]);
-/* 0, or COP_EMALFORMED (unknown type, reserved bits), COP_ETOOBIG (length beyond its type's
- * limit): then cut the connection. */
+void cop__record_encode(const struct cop__record *record,
+                        uint8_t out[COP__RECORD_SIZE]);
+/*
+ * 0, or COP_EMALFORMED (unknown type, reserved bits), COP_ETOOBIG (length beyond its
+ * type's limit): then cut the connection.
+ */
 int cop__record_decode(const uint8_t in[COP__RECORD_SIZE], struct cop__record *out);
 
 #endif

@@ -5,9 +5,9 @@
 #include "wire/codec.h"
 
 /*
- * The one table of messages, and the one list of fields of each. They generate the enum, the
- * names, the structures, the codec, the size limits, the trace printer, the statistics and
- * the fuzzers.
+ * The one table of messages, and the one list of fields of each. They generate the
+ * enum, the names, the structures, the codec, the size limits, the trace printer, the
+ * statistics and the fuzzers.
  *
  *   M(NAME, name, number, class, most payload bytes, what it says)
  *
@@ -16,6 +16,7 @@
  */
 #define COP__FRAME_MAX (UINT32_C(1) << 20)
 
+/* clang-format off */
 #define COP__MESSAGES(M)                                                                   \
     M(HELLO, hello, 1, LINK, 1024, "who I am, and how many frames of yours I have")        \
     M(WELCOME, welcome, 2, LINK, 1024, "you are accepted; this is me, and my count")       \
@@ -65,6 +66,8 @@
 #define COP__FIELDS_reply(U8, U16, U32, U64, BYTES, LIST)                                  \
     U64(token) U32(status) U8(more) BYTES(body)
 
+/* clang-format on */
+
 enum cop__kind {
 #define COP__KIND_ENUM(NAME, name, number, class, most, text) COP__KIND_##NAME = number,
     COP__MESSAGES(COP__KIND_ENUM)
@@ -76,10 +79,15 @@ enum cop__kind_index {
 #define COP__KIND_INDEX(NAME, name, number, class, most, text) COP__INDEX_##NAME,
     COP__MESSAGES(COP__KIND_INDEX)
 #undef COP__KIND_INDEX
-    COP__KINDS
+        COP__KINDS
 };
 
-enum cop__class { COP__CLASS_LINK, COP__CLASS_CONTROL, COP__CLASS_BULK, COP__CLASS_COMMAND };
+enum cop__class {
+    COP__CLASS_LINK,
+    COP__CLASS_CONTROL,
+    COP__CLASS_BULK,
+    COP__CLASS_COMMAND
+};
 
 struct cop__kind_info {
     const char *name;
@@ -107,20 +115,20 @@ const struct cop__kind_info *cop__kind_at(enum cop__kind_index index);
  *   cop__encode_NAME  a new buffer with the payload, or NULL (no memory)
  *   cop__decode_NAME  0 or COP_EMALFORMED; bytes and lists point into the input
  */
-#define COP__DECLARE(NAME, name, number, class, most, text)                                \
-    struct cop__msg_##name {                                                               \
-        COP__FIELDS_##name(COP__STRUCT_INT8, COP__STRUCT_INT16, COP__STRUCT_INT32,         \
-                           COP__STRUCT_INT64, COP__STRUCT_BYTES, COP__STRUCT_LIST)         \
-    };                                                                                     \
-    struct cop_buf *cop__encode_##name(const struct cop__msg_##name *message);             \
-    int cop__decode_##name(const uint8_t *data, size_t length,                             \
+#define COP__DECLARE(NAME, name, number, class, most, text)                            \
+    struct cop__msg_##name {                                                           \
+        COP__FIELDS_##name(COP__STRUCT_INT8, COP__STRUCT_INT16, COP__STRUCT_INT32,     \
+                           COP__STRUCT_INT64, COP__STRUCT_BYTES, COP__STRUCT_LIST)     \
+    };                                                                                 \
+    struct cop_buf *cop__encode_##name(const struct cop__msg_##name *message);         \
+    int cop__decode_##name(const uint8_t *data, size_t length,                         \
                            struct cop__msg_##name *out);
 COP__MESSAGES(COP__DECLARE)
 #undef COP__DECLARE
 
 /*
- * One line for a trace, e.g. "ask initiator=0 sequence=3 mark=2 ..."; a malformed payload
- * prints as such. Returns the length as snprintf does.
+ * One line for a trace, e.g. "ask initiator=0 sequence=3 mark=2 ..."; a malformed
+ * payload prints as such. Returns the length as snprintf does.
  */
 int cop__print_message(uint16_t kind, const uint8_t *data, size_t length, char *out,
                        size_t size);

@@ -59,7 +59,8 @@ static struct cop__cover write_set(const struct cop_tree *tree, const struct nai
         bool was = above != COP_RANK_NONE && set->in[above];
         if (set->in[r] != was)
             assert_int_equal(
-                cop__cover_add(&cover, r, set->in[r] ? COP__TREE_IN : COP__TREE_OUT), 0);
+                cop__cover_add(&cover, r, set->in[r] ? COP__TREE_IN : COP__TREE_OUT),
+                0);
     }
     cop__cover_settle(&cover);
     return cover;
@@ -81,8 +82,8 @@ static void assert_same(const struct cop_tree *tree, const struct cop__cover *co
     assert_int_equal(cop__cover_size(tree, cover), naive_size(tree, set));
 }
 
-static enum cop__relation naive_relation(const struct cop_tree *tree, const struct naive *a,
-                                         const struct naive *b)
+static enum cop__relation naive_relation(const struct cop_tree *tree,
+                                         const struct naive *a, const struct naive *b)
 {
     uint32_t common = 0;
     for (cop_rank r = 0; r < tree->n; r++)
@@ -172,8 +173,8 @@ static void test_wire(void **state)
     }
 }
 
-static int decode(const struct cop_tree *tree, cop_rank top, const struct cop__mark *marks,
-                  uint32_t count)
+static int decode(const struct cop_tree *tree, cop_rank top,
+                  const struct cop__mark *marks, uint32_t count)
 {
     uint8_t bytes[8 * COP__SIZE_mark];
     struct cop__writer writer = cop__writer(bytes, sizeof bytes);
