@@ -25,9 +25,9 @@ static struct cop_buf *encode_share(struct share share)
     return buf;
 }
 
-static struct share decode_share(const struct cop_buf *buf)
+static struct share decode_share(struct cop__bytes bytes)
 {
-    struct cop__reader reader = cop__reader(buf->data, buf->length);
+    struct cop__reader reader = cop__reader(bytes.data, bytes.length);
     struct share share;
     share.count = cop__get_u64(&reader);
     share.fingerprint = cop__get_u64(&reader);
@@ -42,7 +42,7 @@ static void on_ask(struct cop_node *node, struct cop__sweep *sweep)
     cop__sweep_contribute(node, sweep, encode_share(mine));
 }
 
-static struct cop_buf *fold(struct cop_buf *const *payloads, uint32_t count)
+static struct cop_buf *fold(const struct cop__bytes *payloads, uint32_t count)
 {
     struct share sum = {0, 0};
     for (uint32_t i = 0; i < count; i++) {
@@ -53,10 +53,7 @@ static struct cop_buf *fold(struct cop_buf *const *payloads, uint32_t count)
     return encode_share(sum);
 }
 
-static bool accept(const struct cop_buf *payload)
-{
-    return payload->length == SHARE_SIZE;
-}
+static bool accept(struct cop__bytes payload) { return payload.length == SHARE_SIZE; }
 
 /* ---- the result ------------------------------------------------------------------ */
 
@@ -83,7 +80,8 @@ static struct cop_buf *encode_result(const struct cop_node *node,
 {
     struct share share = {0, 0};
     if (result->payload)
-        share = decode_share(result->payload);
+        share = decode_share(
+            (struct cop__bytes){result->payload->data, result->payload->length});
     size_t size = 4 + 4 + 8 + 8 + 4 + 4 + 4 * (size_t)result->missing.count;
     struct cop_buf *buf = cop_buf_create(size);
     if (!buf)

@@ -6,30 +6,49 @@
 /* ---- bytes of an answer ---------------------------------------------------------- */
 
 /* A part on the wire: list of marks, bytes of the payload. */
-static size_t part_bytes(const struct cop__cover *cover, const struct cop_buf *payload)
+static size_t part_bytes(const struct cop__cover *cover, struct cop__bytes payload)
 {
-    return 4 + cop__cover_bytes(cover) + 4 + payload->length;
+    return 4 + cop__cover_bytes(cover) + 4 + payload.length;
 }
 
 static void put_part(struct cop__writer *writer, const struct cop__cover *cover,
-                     const struct cop_buf *payload)
+                     struct cop__bytes payload)
 {
     cop__put_u32(writer, cover->count);
     cop__cover_put(writer, cover);
-    cop__put_bytes(writer, (struct cop__bytes){payload->data, payload->length});
+    cop__put_bytes(writer, payload);
 }
 
+#define FEW_BYTES 256u
+
 struct answer {
-    uint8_t *parts; /* encoded, one after the other */
+    uint8_t *parts; /* encoded, one after the other: in `few` if they fit */
     size_t length;
+    uint8_t few[FEW_BYTES];
     uint8_t *lost; /* beliefs about those of my sub-tree who are not covered */
     uint32_t lost_count;
     uint8_t flags;
 };
 
+/* Room for `length` bytes of parts. */
+static int reserve(struct answer *answer, size_t length)
+{
+    answer->length = length;
+    answer->parts = length <= FEW_BYTES ? answer->few : malloc(length);
+    return answer->parts ? 0 : COP_ENOMEM;
+}
+
+static void init_answer(struct answer *answer)
+{
+    answer->parts = answer->few;
+    answer->lost = NULL;
+    answer->length = answer->lost_count = answer->flags = 0;
+}
+
 static void fini_answer(struct answer *answer)
 {
-    free(answer->parts);
+    if (answer->parts != answer->few)
+        free(answer->parts);
     free(answer->lost);
 }
 
@@ -83,14 +102,12 @@ static int gather_folded(const struct cop_node *node, const struct cop__sweep *s
     struct cop_buf *payload = cop__sweep_fold(node, sweep);
     if (!payload)
         return COP_ENOMEM;
+    struct cop__bytes bytes = {payload->data, payload->length};
     int error = cop__sweep_held(sweep, &held);
     if (!error) {
-        out->length = part_bytes(&held, payload);
-        out->parts = malloc(out->length);
-        struct cop__writer writer =
-            cop__writer(out->parts, out->parts ? out->length : 0);
-        put_part(&writer, &held, payload);
-        error = out->parts ? 0 : COP_ENOMEM;
+        error = reserve(out, part_bytes(&held, bytes));
+        struct cop__writer writer = cop__writer(out->parts, error ? 0 : out->length);
+        put_part(&writer, &held, bytes);
         cop__cover_fini(&held);
     }
     cop_buf_unref(payload);
@@ -102,10 +119,10 @@ static int gather_pieces(const struct cop__sweep *sweep, uint32_t from, uint32_t
                          struct answer *out)
 {
     out->flags = ANSWER_PIECES;
+    size_t length = 0;
     for (uint32_t i = from; i < to; i++)
-        out->length += part_bytes(&sweep->parts[i].cover, sweep->parts[i].payload);
-    out->parts = malloc(out->length ? out->length : 1);
-    if (!out->parts)
+        length += part_bytes(&sweep->parts[i].cover, sweep->parts[i].payload);
+    if (reserve(out, length))
         return COP_ENOMEM;
     struct cop__writer writer = cop__writer(out->parts, out->length);
     for (uint32_t i = from; i < to; i++)
@@ -116,7 +133,8 @@ static int gather_pieces(const struct cop__sweep *sweep, uint32_t from, uint32_t
 static struct cop_buf *make_answer(const struct cop_node *node,
                                    const struct cop__sweep *sweep)
 {
-    struct answer answer = {0};
+    struct answer answer;
+    init_answer(&answer);
     int error = gather_lost(node, sweep, &answer);
     if (!error && sweep->part_count > 0)
         error = sweep->pieces ? gather_pieces(sweep, 0, sweep->part_count, &answer)
@@ -235,7 +253,9 @@ void cop__sweep_contribute(struct cop_node *node, struct cop__sweep *sweep,
                            struct cop_buf *payload)
 {
     COP_ASSERT(!sweep->contributed);
-    struct cop__part part = {.source = sweep->self, .payload = payload};
+    struct cop__part part = {.source = sweep->self, .owner = payload};
+    if (payload)
+        part.payload = (struct cop__bytes){payload->data, payload->length};
     if (!payload || cop__cover_add(&part.cover, sweep->self, COP__ONE_IN) ||
         cop__sweep_push_part(sweep, &part)) {
         cop__cover_fini(&part.cover);
@@ -252,42 +272,32 @@ void cop__sweep_contribute(struct cop_node *node, struct cop__sweep *sweep,
 static void relay(struct cop_node *node, struct cop__sweep *sweep,
                   const struct cop__part *part)
 {
-    struct answer answer = {.flags = 0};
+    struct answer answer;
+    init_answer(&answer);
     COP__COUNT(node, supplements);
     if (!is_reachable(node, sweep->parent))
         cop__sweep_find_parent(node, sweep);
-    answer.length = part_bytes(&part->cover, part->payload);
-    answer.parts = malloc(answer.length);
-    struct cop__writer writer =
-        cop__writer(answer.parts, answer.parts ? answer.length : 0);
+    int error = reserve(&answer, part_bytes(&part->cover, part->payload));
+    struct cop__writer writer = cop__writer(answer.parts, error ? 0 : answer.length);
     put_part(&writer, &part->cover, part->payload);
-    send_to_askers(node, sweep,
-                   answer.parts ? encode_answer(node, sweep, &answer) : NULL);
+    send_to_askers(node, sweep, error ? NULL : encode_answer(node, sweep, &answer));
     fini_answer(&answer);
 }
 
 /* Reads one part; COP_EMALFORMED or COP_ENOMEM, or the caller's to free. */
 static int read_part(const struct cop_node *node, const struct cop__sweep *sweep,
-                     cop_rank from, struct cop__reader *reader, struct cop__part *out)
+                     struct cop_buf *frame, cop_rank from, struct cop__reader *reader,
+                     struct cop__part *out)
 {
     struct cop__list marks = cop__get_list(reader, COP__SIZE_mark);
     struct cop__bytes payload = cop__get_bytes(reader);
-    struct cop__part part = {.source = from};
-    if (reader->failed)
+    struct cop__part part = {.source = from, .payload = payload};
+    if (reader->failed || !cop__sweep_protocol(node, sweep)->accept(payload))
         return COP_EMALFORMED;
     int error = cop__cover_decode(&sweep->tree, from, marks, &part.cover);
     if (error)
         return error;
-    part.payload = cop_buf_copy(payload.data, payload.length);
-    if (!part.payload)
-        error = COP_ENOMEM;
-    else if (!cop__sweep_protocol(node, sweep)->accept(part.payload))
-        error = COP_EMALFORMED;
-    if (error) {
-        cop__cover_fini(&part.cover);
-        cop_buf_unref(part.payload);
-        return error;
-    }
+    part.owner = cop_buf_ref(frame);
     *out = part;
     return 0;
 }
@@ -303,7 +313,7 @@ static bool take_part(struct cop_node *node, struct cop__sweep *sweep,
         return false;
     }
     cop__cover_fini(&part->cover);
-    cop_buf_unref(part->payload);
+    cop_buf_unref(part->owner);
     if (place == PLACE_REPEATED)
         COP__COUNT(node, ignored_repeated);
     if (place == PLACE_FAILED)
@@ -313,7 +323,7 @@ static bool take_part(struct cop_node *node, struct cop__sweep *sweep,
 
 /* All parts of a frame; COP_EREFUSED if any has to come in pieces. */
 static int take_parts(struct cop_node *node, struct cop__sweep *sweep, cop_rank from,
-                      const struct cop__msg_answer *message)
+                      struct cop_buf *frame, const struct cop__msg_answer *message)
 {
     struct cop__reader reader = cop__reader(message->parts.data, message->parts.length);
     bool pieces = (message->flags & ANSWER_PIECES) != 0, refused = false;
@@ -321,7 +331,7 @@ static int take_parts(struct cop_node *node, struct cop__sweep *sweep, cop_rank 
         sweep->tangled = true;
     while (!cop__reader_is_done(&reader)) {
         struct cop__part part;
-        int error = read_part(node, sweep, from, &reader, &part);
+        int error = read_part(node, sweep, frame, from, &reader, &part);
         if (error)
             return error;
         refused |= take_part(node, sweep, &part, pieces);
@@ -386,7 +396,7 @@ static bool is_expected(struct cop__sweep *sweep, cop_rank from)
 }
 
 static void take_answer(struct cop_node *node, struct cop__sweep *sweep, cop_id sender,
-                        const struct cop__msg_answer *message)
+                        struct cop_buf *frame, const struct cop__msg_answer *message)
 {
     cop_rank from = cop_view_rank(node->view, sender);
     if (from == sweep->self || !cop_tree_is_below(&sweep->tree, from, sweep->self)) {
@@ -395,7 +405,7 @@ static void take_answer(struct cop_node *node, struct cop__sweep *sweep, cop_id 
     }
     if (!is_expected(sweep, from))
         sweep->tangled = true;
-    int error = take_parts(node, sweep, from, message);
+    int error = take_parts(node, sweep, from, frame, message);
     if (error == COP_EMALFORMED)
         COP__COUNT(node, ignored_malformed);
     else if (error == COP_ENOMEM)
@@ -430,7 +440,7 @@ void cop__on_answer(struct cop_node *node, const struct cop_frame *frame)
     struct cop__sweep *sweep = cop__sweep_hear_of(
         node, message.initiator, message.incarnation, message.sequence, message.mark);
     if (sweep)
-        take_answer(node, sweep, frame->header.sender, &message);
+        take_answer(node, sweep, frame->header.sender, frame->payload, &message);
     cop__sweeps_leave(node);
 }
 

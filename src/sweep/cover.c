@@ -5,23 +5,31 @@
 #include <stdlib.h>
 #include <string.h>
 
+static struct cop__mark *marks_of(struct cop__cover *cover)
+{
+    return cover->capacity ? cover->marks.many : cover->marks.few;
+}
+
 void cop__cover_fini(struct cop__cover *cover)
 {
-    free(cover->marks);
+    if (cover->capacity)
+        free(cover->marks.many);
     *cover = (struct cop__cover){0};
 }
 
 static int reserve(struct cop__cover *cover, uint32_t more)
 {
-    if (cover->capacity - cover->count >= more)
+    uint32_t room = cover->capacity ? cover->capacity : COP__COVER_INLINE;
+    if (room - cover->count >= more)
         return 0;
-    uint32_t capacity = cover->capacity ? cover->capacity * 2 : 2;
-    if (capacity < cover->count + more)
-        capacity = cover->count + more;
-    void *grown = realloc(cover->marks, capacity * sizeof *cover->marks);
+    uint32_t capacity = cover->count + more < 2 * room ? 2 * room : cover->count + more;
+    struct cop__mark *grown = malloc(capacity * sizeof *grown);
     if (!grown)
         return COP_ENOMEM;
-    cover->marks = grown;
+    memcpy(grown, marks_of(cover), cover->count * sizeof *grown);
+    if (cover->capacity)
+        free(cover->marks.many);
+    cover->marks.many = grown;
     cover->capacity = capacity;
     return 0;
 }
@@ -30,7 +38,7 @@ int cop__cover_add(struct cop__cover *cover, cop_rank rank, enum cop__mark_mode 
 {
     int error = reserve(cover, 1);
     if (!error)
-        cover->marks[cover->count++] = (struct cop__mark){rank, (uint8_t)mode};
+        marks_of(cover)[cover->count++] = (struct cop__mark){rank, (uint8_t)mode};
     return error;
 }
 
@@ -41,8 +49,8 @@ int cop__cover_add_all(struct cop__cover *cover, const struct cop__cover *other)
     int error = reserve(cover, other->count);
     if (error)
         return error;
-    memcpy(cover->marks + cover->count, other->marks,
-           other->count * sizeof *other->marks);
+    memcpy(marks_of(cover) + cover->count, cop__cover_marks(other),
+           other->count * sizeof(struct cop__mark));
     cover->count += other->count;
     return 0;
 }
@@ -113,20 +121,28 @@ static void sort(struct cop__mark *marks, uint32_t count)
 
 void cop__cover_settle(struct cop__cover *cover)
 {
-    sort(cover->marks, cover->count);
+    struct cop__mark *marks = marks_of(cover);
+    sort(marks, cover->count);
     uint32_t kept = 0;
     for (uint32_t i = 0; i < cover->count;) {
-        uint64_t k = key(&cover->marks[i]);
-        struct cop__mark mark = cover->marks[i];
+        uint64_t k = key(&marks[i]);
+        struct cop__mark mark = marks[i];
         int sum = 0;
-        for (; i < cover->count && key(&cover->marks[i]) == k; i++)
-            sum += delta(&cover->marks[i]);
+        for (; i < cover->count && key(&marks[i]) == k; i++)
+            sum += delta(&marks[i]);
         mark.mode =
             (uint8_t)((is_single(&mark) ? COP__ONE_IN : COP__TREE_IN) + (sum < 0));
         for (; sum != 0; sum += sum < 0 ? 1 : -1)
-            cover->marks[kept++] = mark;
+            marks[kept++] = mark;
     }
     cover->count = kept;
+}
+
+void cop__cover_negate(struct cop__cover *cover)
+{
+    struct cop__mark *marks = marks_of(cover);
+    for (uint32_t i = 0; i < cover->count; i++)
+        marks[i].mode ^= 1u; /* in and out are neighbours in the enum */
 }
 
 /* ---- values ---------------------------------------------------------------------- */
@@ -134,17 +150,18 @@ void cop__cover_settle(struct cop__cover *cover)
 /* Sum of the marks with this key. */
 static int sum_at(const struct cop__cover *cover, uint64_t k)
 {
+    const struct cop__mark *marks = cop__cover_marks(cover);
     uint32_t low = 0, high = cover->count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (key(&cover->marks[middle]) < k)
+        if (key(&marks[middle]) < k)
             low = middle + 1;
         else
             high = middle;
     }
     int sum = 0;
-    for (; low < cover->count && key(&cover->marks[low]) == k; low++)
-        sum += delta(&cover->marks[low]);
+    for (; low < cover->count && key(&marks[low]) == k; low++)
+        sum += delta(&marks[low]);
     return sum;
 }
 
@@ -172,9 +189,10 @@ bool cop__cover_has(const struct cop_tree *tree, const struct cop__cover *cover,
 
 uint32_t cop__cover_size(const struct cop_tree *tree, const struct cop__cover *cover)
 {
+    const struct cop__mark *marks = cop__cover_marks(cover);
     int64_t size = 0;
     for (uint32_t i = 0; i < cover->count; i++) {
-        const struct cop__mark *mark = &cover->marks[i];
+        const struct cop__mark *mark = &marks[i];
         int64_t weight = is_single(mark) ? 1 : cop_tree_size(tree, mark->rank);
         size += delta(mark) * weight;
     }
@@ -195,10 +213,11 @@ static int intersect(const struct cop_tree *tree, const struct cop__cover *a,
     int error = cop__cover_add_all(&all, a);
     if (!error)
         error = cop__cover_add_all(&all, b);
-    sort(all.marks, all.count);
+    struct cop__mark *marks = marks_of(&all);
+    sort(marks, all.count);
     for (uint32_t i = 0; !error && i < all.count; i++) {
-        cop_rank rank = all.marks[i].rank;
-        if (i > 0 && all.marks[i - 1].rank == rank)
+        cop_rank rank = marks[i].rank;
+        if (i > 0 && marks[i - 1].rank == rank)
             continue;
         cop_rank above = cop_tree_parent(tree, rank);
         bool in = tree_value(tree, a, rank) > 0 && tree_value(tree, b, rank) > 0;
@@ -254,14 +273,15 @@ int cop__cover_compare(const struct cop_tree *tree, const struct cop__cover *a,
 int cop__cover_collect(const struct cop_tree *tree, const struct cop__cover *cover,
                        struct cop_ranks *out)
 {
+    const struct cop__mark *marks = cop__cover_marks(cover);
     bool singles = true;
     for (uint32_t i = 0; i < cover->count; i++)
-        singles &= cover->marks[i].mode == COP__ONE_IN;
+        singles &= marks[i].mode == COP__ONE_IN;
     out->count = 0;
     /* The usual case, a few dead, must not cost a walk over all n. */
     if (singles) {
         for (uint32_t i = 0; i < cover->count; i++)
-            if (cop_ranks_push(out, cover->marks[i].rank))
+            if (cop_ranks_push(out, marks[i].rank))
                 return COP_ENOMEM;
         return 0;
     }
@@ -275,9 +295,10 @@ int cop__cover_collect(const struct cop_tree *tree, const struct cop__cover *cov
 
 static bool is_set(const struct cop_tree *tree, const struct cop__cover *cover)
 {
+    const struct cop__mark *marks = cop__cover_marks(cover);
     for (uint32_t i = 0; i < cover->count; i++) {
-        int sub = tree_value(tree, cover, cover->marks[i].rank);
-        int self = value(tree, cover, cover->marks[i].rank);
+        int sub = tree_value(tree, cover, marks[i].rank);
+        int self = value(tree, cover, marks[i].rank);
         if (sub < 0 || sub > 1 || self < 0 || self > 1)
             return false;
     }
@@ -297,14 +318,15 @@ int cop__cover_decode(const struct cop_tree *tree, cop_rank top, struct cop__lis
 {
     struct cop__cover cover = {0};
     int error = list.count ? reserve(&cover, list.count) : 0;
+    struct cop__mark *marks = marks_of(&cover);
     for (uint32_t i = 0; !error && i < list.count; i++) {
-        cover.marks[i] = cop__mark_at(list, i);
-        if (!is_acceptable(tree, top, &cover.marks[i], i ? &cover.marks[i - 1] : NULL))
+        marks[i] = cop__mark_at(list, i);
+        if (!is_acceptable(tree, top, &marks[i], i ? &marks[i - 1] : NULL))
             error = COP_EMALFORMED;
         cover.count = i + 1;
     }
     /* The sub-tree of `top` as a whole is what a healthy child says. */
-    bool whole = cover.count == 1 && cover.marks[0].mode == COP__TREE_IN;
+    bool whole = cover.count == 1 && marks[0].mode == COP__TREE_IN;
     if (!error && !whole && !is_set(tree, &cover))
         error = COP_EMALFORMED;
     if (error) {
@@ -322,6 +344,7 @@ size_t cop__cover_bytes(const struct cop__cover *cover)
 
 void cop__cover_put(struct cop__writer *writer, const struct cop__cover *cover)
 {
+    const struct cop__mark *marks = cop__cover_marks(cover);
     for (uint32_t i = 0; i < cover->count; i++)
-        cop__mark_put(writer, &cover->marks[i]);
+        cop__mark_put(writer, &marks[i]);
 }

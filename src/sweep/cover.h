@@ -24,10 +24,23 @@ enum cop__mark_mode {
     COP__ONE_OUT = 3,  /* -1 for the rank */
 };
 
+/* Up to this many marks need no memory of their own: the whole sub-tree, or one rank, of
+ * a healthy sweep. */
+#define COP__COVER_INLINE 2u
+
 struct cop__cover {
-    struct cop__mark *marks; /* sorted by rank, sub-tree marks before single ones */
-    uint32_t count, capacity;
+    uint32_t count, capacity; /* capacity 0: the marks are in `few` */
+    union {
+        struct cop__mark few[COP__COVER_INLINE];
+        struct cop__mark *many;
+    } marks;
 };
+
+/* The marks: sorted by rank, sub-tree marks before single ones. */
+static inline const struct cop__mark *cop__cover_marks(const struct cop__cover *cover)
+{
+    return cover->capacity ? cover->marks.many : cover->marks.few;
+}
 
 void cop__cover_fini(struct cop__cover *cover);
 int cop__cover_copy(const struct cop__cover *from, struct cop__cover *out);
@@ -45,6 +58,9 @@ void cop__cover_settle(struct cop__cover *cover);
  * right as a set, but not in the form that others accept.
  */
 int cop__cover_rewrite(const struct cop_tree *tree, struct cop__cover *cover);
+
+/* Turns in into out and the other way round; add the whole tree for the complement. */
+void cop__cover_negate(struct cop__cover *cover);
 
 bool cop__cover_has(const struct cop_tree *tree, const struct cop__cover *cover,
                     cop_rank rank);

@@ -17,10 +17,10 @@ static void digest_parts(const struct cop__sweep *sweep, struct cop__digest *dig
     for (uint32_t i = 0; i < sweep->part_count; i++) {
         const struct cop__part *part = &sweep->parts[i];
         cop__digest_word(digest, part->source);
+        const struct cop__mark *marks = cop__cover_marks(&part->cover);
         for (uint32_t j = 0; j < part->cover.count; j++)
-            cop__digest_word(digest, (uint64_t)part->cover.marks[j].rank << 8 |
-                                         part->cover.marks[j].mode);
-        cop__digest_bytes(digest, part->payload->data, part->payload->length);
+            cop__digest_word(digest, (uint64_t)marks[j].rank << 8 | marks[j].mode);
+        cop__digest_bytes(digest, part->payload.data, part->payload.length);
     }
 }
 
@@ -145,9 +145,10 @@ size_t cop__sweeps_bytes(const struct cop_node *node)
     const struct cop__sweeps *sweeps = cop__sweeps(node);
     size_t bytes = sweeps->origin_capacity * sizeof *sweeps->origins;
     for (const struct cop__sweep *sweep = sweeps->first; sweep; sweep = sweep->next) {
+        size_t parts = sweep->part_capacity > 1 ? sweep->part_capacity : 0;
         bytes +=
             sizeof *sweep + sweep->child_capacity * sizeof *sweep->children +
-            sweep->part_capacity * sizeof *sweep->parts +
+            parts * sizeof *sweep->parts +
             (sweep->askers.capacity + sweep->strangers.capacity) * sizeof(cop_rank);
         for (uint32_t i = 0; i < sweep->part_count; i++)
             bytes += sweep->parts[i].cover.capacity * sizeof(struct cop__mark);

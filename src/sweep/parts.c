@@ -13,14 +13,15 @@
 static void fini_part(struct cop__part *part)
 {
     cop__cover_fini(&part->cover);
-    cop_buf_unref(part->payload);
+    cop_buf_unref(part->owner);
 }
 
 void cop__sweep_free_parts(struct cop__sweep *sweep)
 {
     for (uint32_t i = 0; i < sweep->part_count; i++)
         fini_part(&sweep->parts[i]);
-    free(sweep->parts);
+    if (sweep->part_capacity > 1)
+        free(sweep->parts);
     sweep->parts = NULL;
     sweep->part_count = sweep->part_capacity = 0;
 }
@@ -33,17 +34,37 @@ void cop__sweep_remove_part(struct cop__sweep *sweep, uint32_t i)
             (sweep->part_count - i) * sizeof *sweep->parts);
 }
 
+/* A leaf has one part, which has its place in the sweep; others get as many as they have
+ * children, at once. */
+static int grow(struct cop__sweep *sweep)
+{
+    uint32_t capacity = sweep->part_capacity > 1 ? sweep->part_capacity * 2
+                        : sweep->child_count     ? sweep->child_count + 1
+                                                 : 1;
+    if (capacity == 1 && sweep->part_capacity == 0) {
+        sweep->parts = &sweep->one_part;
+        sweep->part_capacity = 1;
+        return 0;
+    }
+    if (capacity < 2)
+        capacity = 2;
+    struct cop__part *grown = malloc(capacity * sizeof *grown);
+    if (!grown)
+        return COP_ENOMEM;
+    if (sweep->part_count > 0)
+        memcpy(grown, sweep->parts, sweep->part_count * sizeof *grown);
+    if (sweep->part_capacity > 1)
+        free(sweep->parts);
+    sweep->parts = grown;
+    sweep->part_capacity = capacity;
+    return 0;
+}
+
 /* Takes the part over, in the order of its source; COP_ENOMEM leaves it to the caller. */
 int cop__sweep_push_part(struct cop__sweep *sweep, struct cop__part *part)
 {
-    if (sweep->part_count == sweep->part_capacity) {
-        uint32_t capacity = sweep->part_capacity ? sweep->part_capacity * 2 : 1;
-        void *grown = realloc(sweep->parts, capacity * sizeof *sweep->parts);
-        if (!grown)
-            return COP_ENOMEM;
-        sweep->parts = grown;
-        sweep->part_capacity = capacity;
-    }
+    if (sweep->part_count == sweep->part_capacity && grow(sweep))
+        return COP_ENOMEM;
     uint32_t at = sweep->part_count++;
     for (; at > 0 && sweep->parts[at - 1].source > part->source; at--)
         sweep->parts[at] = sweep->parts[at - 1];
@@ -142,8 +163,7 @@ int cop__sweep_missing(const struct cop__sweep *sweep, struct cop_ranks *out)
     struct cop__cover held;
     if (cop__sweep_held(sweep, &held))
         return COP_ENOMEM;
-    for (uint32_t i = 0; i < held.count; i++)
-        held.marks[i].mode ^= 1u; /* in and out are neighbours in the enum */
+    cop__cover_negate(&held);
     int error = cop__cover_add(&held, sweep->tree.root, COP__TREE_IN);
     if (!error)
         error = cop__cover_rewrite(&sweep->tree, &held);
@@ -155,19 +175,26 @@ int cop__sweep_missing(const struct cop__sweep *sweep, struct cop_ranks *out)
     return error;
 }
 
+#define FEW 16u
+
+/* One payload out of all parts, for the caller to give back. NULL: no memory. */
 struct cop_buf *cop__sweep_fold(const struct cop_node *node,
                                 const struct cop__sweep *sweep)
 {
-    if (sweep->part_count == 1)
-        return cop_buf_ref(sweep->parts[0].payload);
-    struct cop_buf **payloads = malloc(sweep->part_count * sizeof *payloads);
+    struct cop__bytes few[FEW], *payloads = few;
+    uint32_t count = sweep->part_count;
+    /* A contribution is a buffer of its own, and alone needs no folding. */
+    if (count == 1 && sweep->parts[0].source == sweep->self)
+        return cop_buf_ref(sweep->parts[0].owner);
+    if (count > FEW)
+        payloads = malloc(count * sizeof *payloads);
     if (!payloads)
         return NULL;
-    for (uint32_t i = 0; i < sweep->part_count; i++)
+    for (uint32_t i = 0; i < count; i++)
         payloads[i] = sweep->parts[i].payload;
-    struct cop_buf *folded =
-        cop__sweep_protocol(node, sweep)->fold(payloads, sweep->part_count);
-    free(payloads);
+    struct cop_buf *folded = cop__sweep_protocol(node, sweep)->fold(payloads, count);
+    if (payloads != few)
+        free(payloads);
     return folded;
 }
 

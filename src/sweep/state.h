@@ -38,7 +38,8 @@ struct cop__child {
 struct cop__part {
     cop_rank source; /* who sent it; myself for my own contribution */
     struct cop__cover cover;
-    struct cop_buf *payload;
+    struct cop__bytes payload; /* inside `owner` */
+    struct cop_buf *owner;     /* the frame it came in, or my contribution */
 };
 
 /* Flags of ASK, ANSWER and TURN. */
@@ -76,8 +77,9 @@ struct cop__sweep {
     struct cop_ranks strangers; /* above me, but not in this sweep: sorted */
     struct cop__child *children;
     uint32_t child_count, child_capacity;
-    uint32_t owed; /* children that are OWED */
-    struct cop__part *parts;
+    uint32_t owed;           /* children that are OWED */
+    struct cop__part *parts; /* by source; `one_part` while capacity is 1 */
+    struct cop__part one_part;
     uint32_t part_count, part_capacity;
 
     uint8_t protocol;
@@ -125,6 +127,8 @@ uint64_t cop__origin_mark(const struct cop_node *node, cop_id id,
 /* sweep.c */
 void cop__sweeps_enter(struct cop_node *node);
 void cop__sweeps_leave(struct cop_node *node);
+/* Frees what is over, if nobody further up the calls may hold it. */
+void cop__sweeps_reap(struct cop_node *node, uint32_t busy);
 struct cop__sweep *cop__sweep_find(const struct cop_node *node, cop_id initiator,
                                    cop_incarnation incarnation, uint64_t sequence);
 const struct cop__protocol *cop__sweep_protocol(const struct cop_node *node,

@@ -46,8 +46,14 @@ void cop__sweeps_enter(struct cop_node *node) { cop__sweeps(node)->busy++; }
 
 void cop__sweeps_leave(struct cop_node *node)
 {
+    cop__sweeps(node)->busy--;
+    cop__sweeps_reap(node, 0);
+}
+
+void cop__sweeps_reap(struct cop_node *node, uint32_t busy)
+{
     struct cop__sweeps *sweeps = cop__sweeps(node);
-    if (--sweeps->busy > 0 || !sweeps->reap)
+    if (sweeps->busy > busy || !sweeps->reap)
         return;
     sweeps->reap = false;
     for (struct cop__sweep **at = &sweeps->first; *at;) {
@@ -303,6 +309,8 @@ static bool ignore_ask(struct cop_node *node, const struct cop__msg_ask *message
 static void join(struct cop_node *node, const struct cop__msg_ask *message,
                  const struct cop_tree *tree, cop_rank parent)
 {
+    /* The mark of this frame has just ended the one before: its memory serves again. */
+    cop__sweeps_reap(node, 1);
     struct cop__sweep *sweep = create(node, tree, message->left_ns, message->payload);
     if (!sweep) {
         cop__fail(node, COP_ENOMEM);

@@ -31,12 +31,12 @@ struct cop__protocol {
      * later. */
     void (*on_ask)(struct cop_node *node, struct cop__sweep *sweep);
     /*
-     * One payload out of several, in rank order of who sent them. NULL: no memory.
+     * One payload out of one or more, in rank order of who sent them. NULL: no memory.
      * Must be associative, and commutative but for rounding.
      */
-    struct cop_buf *(*fold)(struct cop_buf *const *payloads, uint32_t count);
+    struct cop_buf *(*fold)(const struct cop__bytes *payloads, uint32_t count);
     /* False for a payload that fold must not be given: it is treated as malformed. */
-    bool (*accept)(const struct cop_buf *payload);
+    bool (*accept)(struct cop__bytes payload);
     /*
      * At the initiator, exactly once: all have answered, or time is up
      * (COP_ETIMEDOUT), or it was aborted. Look at it with cop__sweep_result.
