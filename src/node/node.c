@@ -159,7 +159,9 @@ static void on_recv(struct cop_node *node, cop_id peer, const struct cop_frame *
         COP__COUNT(node, ignored_kind);
         return;
     }
-    if (node->stack->admit(node, header))
+    if (!frame->payload)
+        COP__COUNT(node, ignored_malformed); /* every kind that is handled has one */
+    else if (node->stack->admit(node, header))
         handler(node, frame);
 }
 

@@ -176,7 +176,9 @@ static bool deny(struct cop_node *node, const struct cop__belief *heard)
 bool cop__roster_merge(struct cop_node *node, const struct cop__belief *heard)
 {
     cop_rank rank = cop_view_rank(node->view, heard->id);
-    if (rank == COP_RANK_NONE || heard->status > COP_SUSPECT) {
+    /* The largest denial could not be followed by another: nobody counts that far. */
+    if (rank == COP_RANK_NONE || heard->status > COP_SUSPECT ||
+        heard->denial == UINT32_MAX) {
         COP__COUNT(node, ignored_malformed);
         return false;
     }

@@ -201,16 +201,30 @@ static void complete(struct cop_node *node, struct cop__sweep *sweep, int status
         cop__sweep_end(node, sweep);
 }
 
+/* At the initiator: whether somebody who is not lost has not answered. It may have been
+ * given up further down, where deadlines are earlier. */
+static bool is_anybody_silent(struct cop_node *node, const struct cop__sweep *sweep)
+{
+    struct cop_ranks missing = {0};
+    bool silent = false;
+    if (cop__sweep_missing(sweep, &missing))
+        cop__fail(node, COP_ENOMEM);
+    for (uint32_t i = 0; i < missing.count && !silent; i++)
+        silent =
+            !cop__roster_is_suspect(node, cop__sweep_id_of(node, missing.items[i]));
+    cop_ranks_free(&missing);
+    return silent;
+}
+
 /* With whatever is there: whoever still owes is given up. */
 void cop__sweep_answer_now(struct cop_node *node, struct cop__sweep *sweep)
 {
-    bool late = sweep->owed > 0 || !sweep->contributed;
     for (uint32_t i = 0; i < sweep->child_count; i++)
         if (sweep->children[i].state == CHILD_OWED)
             cop__sweep_settle_child(node, sweep, &sweep->children[i], CHILD_FAILED);
     lower_floor(node, sweep);
     if (cop__sweep_is_mine(node, sweep)) {
-        complete(node, sweep, late ? COP_ETIMEDOUT : 0);
+        complete(node, sweep, is_anybody_silent(node, sweep) ? COP_ETIMEDOUT : 0);
         return;
     }
     sweep->answered = true;

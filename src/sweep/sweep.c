@@ -121,9 +121,12 @@ static struct cop__origin *hear_mark(struct cop_node *node, cop_id initiator,
         COP__COUNT(node, ignored_malformed);
         return NULL;
     }
-    struct cop__belief known = cop__roster_get(node, initiator);
+    /* A sweep of a later life is news of that life; of mine nobody knows more than I. */
+    struct cop__belief life = {initiator, incarnation, 0, COP_ALIVE};
+    if (initiator != node->self)
+        cop__roster_merge(node, &life);
     struct cop__origin *origin = NULL;
-    if (incarnation >= known.incarnation)
+    if (incarnation == cop__roster_get(node, initiator).incarnation)
         origin = cop__origin_get(node, initiator, incarnation);
     if (!origin) {
         COP__COUNT(node, ignored_sweep_over);
