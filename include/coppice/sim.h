@@ -117,7 +117,8 @@ struct cop_sim_checker {
     void (*fini)(void *state);
 };
 
-/* The invariants of the node after every step, and nothing left at quiescence. */
+/* The invariants of the node after every step (above 16 nodes after some of them), and
+ * nothing left at quiescence. */
 const struct cop_sim_checker *cop_sim_checker_node(void);
 /* What a probe promises: completion, partition, no double count, accuracy, liveness. */
 const struct cop_sim_checker *cop_sim_checker_probe(void);
@@ -192,6 +193,10 @@ struct cop_sim_config {
                      int status, struct cop_buf *result);
     /* One line of the trace, without line end. NULL: no text is made. */
     void (*trace)(void *context, const char *line);
+    /* Called by cop_sim_script_run when the nodes are there and nothing has happened yet,
+     * and when nothing more will. May be NULL. */
+    void (*begin)(void *context, struct cop_sim *sim);
+    void (*end)(void *context, struct cop_sim *sim);
     void *context;
 };
 

@@ -12,37 +12,46 @@
 
 /* ---- shapes ---------------------------------------------------------------------- */
 
+/*
+ * kary:K      the parent of r is (r-1)/K; level order
+ * radix:A     as kary, A a power of two; routes by shift and mask
+ * knomial:K   the parent of r is r with its lowest non-zero base-K digit cleared;
+ *             binomial is knomial:2
+ * flat        everybody below the root
+ * chain       r below r-1
+ * file:PATH   parents as a topology file says
+ * hosts:S     members of a host below its leader, leaders in shape S; the lowest rank
+ *             of a host leads it, but the root leads its own
+ *
+ * This is for root 0. For another root the ranks rotate; a file's tree is hung up by
+ * it, which turns the edges between the two roots round; and its host comes first.
+ */
 enum cop_shape_kind {
-    COP_SHAPE_KARY = 1, /* kary:K      parent (r-1)/K, level order */
-    COP_SHAPE_RADIX =
-        2, /* radix:A     as kary, A a power of two; routes by shift and mask */
-    COP_SHAPE_KNOMIAL =
-        3, /* knomial:K   lowest non-zero base-K digit cleared; binomial = :2 */
-    COP_SHAPE_FLAT = 4,  /* flat        everybody below the root */
-    COP_SHAPE_CHAIN = 5, /* chain       r below r-1 */
-    COP_SHAPE_TABLE = 6, /* file:PATH   parents as a topology file says */
-    COP_SHAPE_HOSTS =
-        7, /* hosts:S     members of a host under its leader, leaders in S */
+    COP_SHAPE_KARY = 1,
+    COP_SHAPE_RADIX = 2,
+    COP_SHAPE_KNOMIAL = 3,
+    COP_SHAPE_FLAT = 4,
+    COP_SHAPE_CHAIN = 5,
+    COP_SHAPE_TABLE = 6, /* file: */
+    COP_SHAPE_HOSTS = 7,
 };
 
-struct
-    cop_shape_table; /* parents from a file, or hosts of ranks; shared by reference */
+/* Parents from a file, or hosts of ranks; shared by reference. */
+struct cop_shape_table;
 
 struct cop_shape {
     enum cop_shape_kind kind;
-    uint32_t
-        k; /* arity, where the kind has one; for HOSTS the arity of the inner shape */
-    enum cop_shape_kind inner; /* HOSTS: shape of the leaders' tree; otherwise 0 */
-    struct cop_shape_table
-        *table; /* TABLE, HOSTS: counted by ref/unref; otherwise NULL */
+    uint32_t k;                    /* arity, or 0; for HOSTS that of the inner shape */
+    enum cop_shape_kind inner;     /* HOSTS: shape of the leaders' tree; otherwise 0 */
+    struct cop_shape_table *table; /* TABLE, HOSTS: counted; otherwise NULL */
 };
 
 /*
- * Reads "kary:3", "radix:4", "knomial:2", "binomial", "flat", "chain",
- * "hosts:radix:4". A shape that needs a table ("hosts:...", "file:...") comes back
- * without one; give it one with the functions below before use. On failure returns
- * COP_EINVAL and, if `message` is not NULL, writes one sentence that says what is
- * wrong and what is allowed.
+ * Reads "kary:3", "radix:4", "knomial:2", "binomial", "flat", "chain", "hosts:radix:4".
+ * Arities are from 2 to 1024. A shape that needs a table ("hosts:...", "file:...")
+ * comes back without one; give it one with the functions below before use. On failure
+ * returns COP_EINVAL and, if `message` is not NULL, writes one sentence that says what
+ * is wrong and what is allowed.
  */
 int cop_shape_parse(const char *text, struct cop_shape *out, char *message,
                     size_t size);
@@ -69,7 +78,7 @@ const char *cop_shape_label(const struct cop_shape *shape, cop_rank rank);
 int cop_shape_from_hosts(const struct cop_shape *leaders, const uint32_t *host_of,
                          uint32_t n, struct cop_shape *out);
 
-/* References of the table, if any. Shapes without a table need neither. */
+/* References of the table, if any; not atomic. Shapes without a table need neither. */
 void cop_shape_ref(const struct cop_shape *shape);
 void cop_shape_unref(const struct cop_shape *shape);
 
@@ -95,12 +104,18 @@ uint32_t cop_dead_below(const struct cop_dead *dead, cop_rank rank);
 
 /* ---- trees ----------------------------------------------------------------------- */
 
+/*
+ * splice      The children of the dead go to their nearest living ancestor. The lowest
+ *             living rank stands in for a dead root. Few edges change; degree can grow.
+ * promote     The deepest child takes the place of the dead, recursively; with hosts, a
+ *             member of the same host. Degree stays bounded.
+ * rebalance   The shape is laid anew over the living, with the stand-in of splice.
+ *             Hosts elect new leaders. A file's tree cannot be laid anew: as splice.
+ */
 enum cop_repair {
-    COP_REPAIR_SPLICE =
-        0, /* children of the dead go to their nearest living ancestor */
-    COP_REPAIR_PROMOTE =
-        1, /* the deepest child takes the place of the dead, recursively */
-    COP_REPAIR_REBALANCE = 2, /* the shape is laid anew over the living */
+    COP_REPAIR_SPLICE = 0,
+    COP_REPAIR_PROMOTE = 1,
+    COP_REPAIR_REBALANCE = 2,
 };
 
 struct cop_tree {
@@ -124,7 +139,8 @@ struct cop_ranks {
 int cop_ranks_push(struct cop_ranks *ranks, cop_rank rank);
 void cop_ranks_free(struct cop_ranks *ranks);
 
-/* Who is at the root now: `root`, or its stand-in if it is dead; NONE if all are dead. */
+/* Who is at the root now: `root`, or its stand-in if it is dead; NONE if all are dead.
+ *  */
 cop_rank cop_tree_root(const struct cop_tree *tree);
 
 /* The parent of a living rank; COP_RANK_NONE for the root. */
@@ -132,10 +148,8 @@ cop_rank cop_tree_parent(const struct cop_tree *tree, cop_rank rank);
 
 /*
  * The children of a living rank, in the order in which a broadcast must send: deepest
- * sub-tree first, then the higher rank. (In a spliced tree an adopted child is placed
- * by the depth that it has in the tree without deaths: finding the repaired depth
- * would cost more than it saves.) Replaces what `out` held. COP_ENOMEM leaves `out`
- * empty.
+ * sub-tree first (by cop_tree_depth), then the higher rank. Replaces what `out` held.
+ * COP_ENOMEM leaves `out` empty.
  */
 int cop_tree_children(const struct cop_tree *tree, cop_rank rank,
                       struct cop_ranks *out);
@@ -146,7 +160,11 @@ uint32_t cop_tree_child_count(const struct cop_tree *tree, cop_rank rank);
 /* Living ranks in the sub-tree of a living rank, itself included. */
 uint32_t cop_tree_size(const struct cop_tree *tree, cop_rank rank);
 
-/* Levels in the sub-tree, 1 for a leaf. With splice an upper bound (see children). */
+/*
+ * Levels in the sub-tree, 1 for a leaf. With splice and promote it is that of the tree
+ * without deaths, an upper bound: finding the repaired depth would cost more than it
+ * saves. Also a bound with hosts of which some have one member and others more.
+ */
 uint32_t cop_tree_depth(const struct cop_tree *tree, cop_rank rank);
 
 /* Steps from the root, 0 for the root. */

@@ -77,6 +77,23 @@ static void tell_suspect(struct cop_node *node, cop_id id)
     send_news(node, id, &one);
 }
 
+/* Whether somebody thinks of a former life of mine, or has not heard my latest denial. */
+static bool is_outdated(const struct cop_node *node, const struct cop__belief *heard)
+{
+    struct cop__belief mine = cop__roster_get(node, node->self);
+    return heard->incarnation < mine.incarnation ||
+           (heard->incarnation == mine.incarnation && heard->denial < mine.denial);
+}
+
+/* D4: who accuses me hears my denial from me: where two accuse each other, neither is a
+ * neighbour of the other any more, and no flood would carry it. */
+static void tell_about_me(struct cop_node *node, cop_id to)
+{
+    cop_id self = node->self;
+    struct cop_ranks one = {.items = &self, .count = 1};
+    send_news(node, to, &one);
+}
+
 void cop__on_news(struct cop_node *node, const struct cop_frame *frame)
 {
     struct cop__msg_news news;
@@ -84,11 +101,14 @@ void cop__on_news(struct cop_node *node, const struct cop_frame *frame)
         COP__COUNT(node, ignored_malformed);
         return;
     }
-    bool any = false;
+    bool any = false, wrong = false;
     for (uint32_t i = 0; i < news.beliefs.count; i++) {
         struct cop__belief belief = cop__belief_at(news.beliefs, i);
         any |= cop__roster_merge(node, &belief);
+        wrong |= belief.id == node->self && is_outdated(node, &belief);
     }
+    if (wrong)
+        tell_about_me(node, frame->header.sender);
     if (!any)
         COP__COUNT(node, ignored_repeated);
 }
@@ -169,6 +189,14 @@ static void on_change(struct cop_node *node, const struct cop__change *change)
 {
     struct detect *detect = state(node);
     cop__rankset_drop(&detect->told, change->id);
+    /* A new life knows nothing, also if it came so fast that it never ceased to be one. */
+    if (change->kind == COP__CHANGE_REPLACED &&
+        cop__rankset_has(&detect->neighbours, change->id))
+        send_news(node, change->id, NULL);
+    /* The accuser may die before its word gets there. */
+    if (change->kind == COP__CHANGE_SUSPECT &&
+        cop__rankset_has(&detect->neighbours, change->id))
+        tell_suspect(node, change->id);
     put(node, &detect->dirty, change->id);
     if (!cop__timer_is_running(&detect->flush.timer))
         cop__timer_set(node, &detect->flush, node->now + COP__NEWS_DELAY);

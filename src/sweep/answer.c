@@ -258,7 +258,7 @@ void cop__sweep_answer_if_complete(struct cop_node *node, struct cop__sweep *swe
     bool due = !sweep->answered || sweep->refining;
     if (!due || !sweep->contributed || sweep->owed > 0 || sweep->over || node->failed)
         return;
-    if (cop__sweep_is_mine(node, sweep) && sweep->tangled && chase_missing(node, sweep))
+    if (cop__sweep_is_mine(node, sweep) && chase_missing(node, sweep))
         return;
     cop__sweep_answer_now(node, sweep);
 }
@@ -419,6 +419,9 @@ static void take_answer(struct cop_node *node, struct cop__sweep *sweep, cop_id 
     }
     if (!is_expected(sweep, from))
         sweep->tangled = true;
+    /* It was passed over when the outcome went down. */
+    if (sweep->has_outcome)
+        cop__sweep_send_outcome(node, sweep, from);
     int error = take_parts(node, sweep, from, frame, message);
     if (error == COP_EMALFORMED)
         COP__COUNT(node, ignored_malformed);

@@ -250,15 +250,25 @@ int cop__cover_rewrite(const struct cop_tree *tree, struct cop__cover *cover)
     return 0;
 }
 
-int cop__cover_compare(const struct cop_tree *tree, const struct cop__cover *a,
-                       const struct cop__cover *b, enum cop__relation *out)
+int cop__cover_common(const struct cop_tree *tree, const struct cop__cover *a,
+                      const struct cop__cover *b, uint32_t *out)
 {
     struct cop__cover both;
     int error = intersect(tree, a, b, &both);
     if (error)
         return error;
-    uint32_t common = cop__cover_size(tree, &both);
+    *out = cop__cover_size(tree, &both);
     cop__cover_fini(&both);
+    return 0;
+}
+
+int cop__cover_compare(const struct cop_tree *tree, const struct cop__cover *a,
+                       const struct cop__cover *b, enum cop__relation *out)
+{
+    uint32_t common;
+    int error = cop__cover_common(tree, a, b, &common);
+    if (error)
+        return error;
     if (common == 0)
         *out = COP__DISJOINT;
     else if (common == cop__cover_size(tree, a))

@@ -73,6 +73,9 @@ enum cop__relation {
     COP__AROUND,   /* a contains b and more */
     COP__OVERLAP,  /* something in common, and something of each outside the other */
 };
+/* How many ranks are in both. */
+int cop__cover_common(const struct cop_tree *tree, const struct cop__cover *a,
+                      const struct cop__cover *b, uint32_t *out);
 int cop__cover_compare(const struct cop_tree *tree, const struct cop__cover *a,
                        const struct cop__cover *b, enum cop__relation *out);
 

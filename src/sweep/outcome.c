@@ -91,12 +91,26 @@ int cop__sweep_abort(struct cop_node *node, uint8_t protocol, uint64_t token)
     return error;
 }
 
-/* No outcome will come any more: the protocol is told so, once. */
+/* Those below who wait for an outcome must not wait for me. */
+static void say_done_below(struct cop_node *node, struct cop__sweep *sweep)
+{
+    for (uint32_t i = 0; i < sweep->child_count; i++)
+        if (sweep->children[i].state != CHILD_LOST)
+            cop__sweep_say_done(node, cop__sweep_id_of(node, sweep->children[i].rank),
+                                sweep->initiator, sweep->incarnation, sweep->sequence);
+}
+
+/* No outcome will come any more: the protocol is told so, once. When time is up those below
+ * know it by themselves. */
 void cop__sweep_give_up(struct cop_node *node, struct cop__sweep *sweep, int status)
 {
-    if (sweep->wants_outcome && !sweep->has_outcome && !cop__sweep_is_mine(node, sweep))
+    if (sweep->wants_outcome && !sweep->has_outcome &&
+        !cop__sweep_is_mine(node, sweep)) {
         cop__sweep_protocol(node, sweep)
             ->on_outcome(node, sweep, status, (struct cop__bytes){NULL, 0});
+        if (status != COP_ETIMEDOUT)
+            say_done_below(node, sweep);
+    }
     cop__sweep_end(node, sweep);
 }
 

@@ -216,23 +216,26 @@ static bool may_meet(const struct cop__sweep *sweep, const struct cop__part *a,
 static int relate(struct cop__sweep *sweep, const struct cop__part *part, bool pieces,
                   struct relations *out)
 {
+    uint32_t size = cop__cover_size(&sweep->tree, &part->cover), shared = 0;
     *out = (struct relations){0};
     for (uint32_t i = 0; i < sweep->part_count; i++) {
         const struct cop__part *held = &sweep->parts[i];
-        enum cop__relation relation;
+        uint32_t common, held_size = cop__cover_size(&sweep->tree, &held->cover);
         if (held->source == sweep->self || !may_meet(sweep, part, held))
             continue;
-        if (cop__cover_compare(&sweep->tree, &part->cover, &held->cover, &relation))
+        if (cop__cover_common(&sweep->tree, &part->cover, &held->cover, &common))
             return COP_ENOMEM;
-        if (relation == COP__INSIDE && pieces && held->source == part->source)
+        if (common == size && common < held_size && pieces &&
+            held->source == part->source) {
             cop__sweep_remove_part(sweep, i--); /* its finer pieces are coming */
-        else if (relation == COP__INSIDE)
-            out->inside = true;
-        else if (relation == COP__AROUND)
-            out->around = true;
-        else if (relation == COP__OVERLAP)
-            out->overlap = true;
+            continue;
+        }
+        shared += common;
+        out->around |= common > 0 && common == held_size;
+        out->overlap |= common > 0 && common < held_size && common < size;
     }
+    /* What I hold does not overlap, so this is also true where several of mine make it up. */
+    out->inside = shared == size;
     return 0;
 }
 

@@ -185,7 +185,7 @@ static void on_deadline(struct cop_node *node, struct cop__node_timer *timer)
 {
     struct cop__sweep *sweep = (struct cop__sweep *)(void *)timer;
     cop__sweeps_enter(node);
-    if (!sweep->answered)
+    if (!sweep->answered || sweep->refining)
         cop__sweep_answer_now(node, sweep);
     if (!sweep->over)
         cop__sweep_give_up(node, sweep, COP_ETIMEDOUT);
@@ -404,6 +404,18 @@ static void lose(struct cop_node *node, struct cop__sweep *sweep, cop_rank rank)
         cop__sweep_turn(node, sweep);
 }
 
+/* Passed around by mistake, or returned: it has to answer, or to hear how it ended. */
+static void regain_child(struct cop_node *node, struct cop__sweep *sweep,
+                         struct cop__child *child)
+{
+    if (sweep->has_outcome)
+        cop__sweep_send_outcome(node, sweep, child->rank);
+    else if (cop__sweep_holds(sweep, child->rank))
+        cop__sweep_settle_child(node, sweep, child, CHILD_ANSWERED);
+    else
+        cop__sweep_ask_one(node, sweep, child->rank);
+}
+
 /*
  * Somebody lives after all, or again: if nothing of it is held it is asked (once
  * more); if it had asked me it has not got my answer; and if nobody is left above me
@@ -415,9 +427,8 @@ static void regain(struct cop_node *node, struct cop__sweep *sweep, cop_rank ran
         (rank == sweep->parent || cop__rankset_has(&sweep->askers, rank)))
         cop__sweep_answer_to(node, sweep, rank);
     struct cop__child *child = cop__sweep_child(sweep, rank);
-    if (child && child->state == CHILD_LOST && !sweep->has_outcome &&
-        !cop__sweep_holds(sweep, rank))
-        cop__sweep_ask_one(node, sweep, rank);
+    if (child && child->state == CHILD_LOST)
+        regain_child(node, sweep, child);
     if (sweep->parent == COP_RANK_NONE && !cop__sweep_is_mine(node, sweep))
         cop__sweep_turn(node, sweep);
 }
@@ -428,7 +439,9 @@ static void change_one(struct cop_node *node, struct cop__sweep *sweep,
 {
     bool replaced = change->kind == COP__CHANGE_REPLACED;
     if (replaced && change->id == sweep->initiator) {
-        cop__sweep_give_up(node, sweep, COP_ELOST);
+        /* The sweep may be of the new life: its frames can overtake the news. */
+        if (sweep->incarnation < cop__roster_get(node, change->id).incarnation)
+            cop__sweep_give_up(node, sweep, COP_ELOST);
         return;
     }
     /* A new life of somebody above me knows nothing of this sweep. */

@@ -9,19 +9,19 @@
 
 /*
  * Two levels: the members of a host are leaves below its leader, and the leaders form a
- * tree of another shape, the inner one. The leader of a host is its lowest rank, but the
- * root leads its own. In the inner tree hosts stand in the order of their lowest ranks,
- * rotated so that the root's host is first.
+ * tree of another shape, the inner one. The leader of a host is its lowest rank, but
+ * the root leads its own. In the inner tree hosts stand in the order of their lowest
+ * ranks, rotated so that the root's host is first.
  *
- * With cop__layout.dead the dead are left out: the lowest living rank of a host leads it,
- * and a host with nobody living has no place in the inner tree. Finding which hosts those
- * are costs O(dead); without dead everything costs what the inner shape does.
+ * With cop__layout.dead the dead are left out: the lowest living rank of a host leads
+ * it, and a host with nobody living has no place in the inner tree. Finding which hosts
+ * those are costs O(dead); without dead everything costs what the inner shape does.
  *
  * Children are listed members first, lowest rank first, so that `promote` gives a dead
  * leader's place to a member of its own host.
  */
 
-/* ---- making one ---------------------------------------------------------------------- */
+/* ---- making one ------------------------------------------------------------------ */
 
 /* Numbers the hosts in the order of their lowest ranks and counts them. */
 static int number_hosts(const uint32_t *host_of, uint32_t n, uint32_t *number,
@@ -43,7 +43,8 @@ static int number_hosts(const uint32_t *host_of, uint32_t n, uint32_t *number,
     return 0;
 }
 
-/* Sorts the ranks by host. start[] is of n + 1, since the hosts are not counted before. */
+/* Sorts the ranks by host. start[] is of n + 1, since the hosts are not counted before.
+ *  */
 static void group_members(struct cop_shape_table *table)
 {
     uint32_t *start = table->as.hosts.start;
@@ -53,7 +54,8 @@ static void group_members(struct cop_shape_table *table)
         table->as.hosts.crowded |= start[host + 1] > 1;
         start[host + 1] += start[host];
     }
-    /* Uses start[host] as the place for the next member, and then moves all back by one. */
+    /* Uses start[host] as the place for the next member, and then moves all back by
+     * one. */
     for (uint32_t rank = 0; rank < table->n; rank++) {
         uint32_t slot = start[table->as.hosts.host_of[rank]]++;
         table->as.hosts.members[slot] = rank;
@@ -89,7 +91,7 @@ int cop_shape_from_hosts(const struct cop_shape *leaders, const uint32_t *host_o
     return 0;
 }
 
-/* ---- hosts and their leaders --------------------------------------------------------- */
+/* ---- hosts and their leaders ----------------------------------------------------- */
 
 static uint32_t host_of(const struct cop__layout *at, cop_rank rank)
 {
@@ -134,8 +136,8 @@ static uint32_t living_members(const struct cop__layout *at, uint32_t host)
 }
 
 /*
- * Hosts with nobody living, lowest first. Its lowest rank is then among the dead, and the
- * dead come in the order of ranks, as hosts do by their lowest.
+ * Hosts with nobody living, lowest first. Its lowest rank is then among the dead, and
+ * the dead come in the order of ranks, as hosts do by their lowest.
  */
 static uint32_t next_lost_host(const struct cop__layout *at,
                                struct cop__dead_walk *walk)
@@ -172,7 +174,7 @@ static uint32_t select_host(const struct cop__layout *at, uint32_t i)
     return i;
 }
 
-/* ---- the inner tree ------------------------------------------------------------------ */
+/* ---- the inner tree -------------------------------------------------------------- */
 
 struct inner {
     struct cop__layout layout;
@@ -214,7 +216,7 @@ static cop_rank leader_at(const struct cop__layout *at, const struct inner *inne
                                   : leader_of(at, host_at(at, inner, place));
 }
 
-/* ---- the tree ------------------------------------------------------------------------ */
+/* ---- the tree -------------------------------------------------------------------- */
 
 static cop_rank parent(const struct cop__layout *at, cop_rank place)
 {
@@ -309,8 +311,8 @@ static uint32_t size(const struct cop__layout *at, cop_rank place)
 
 /*
  * One more level than the inner tree if there are hosts with several members. That the
- * deepest of them is such a one would cost a search, so this is a bound; exact where all
- * hosts have one member, or all have more.
+ * deepest of them is such a one would cost a search, so this is a bound; exact where
+ * all hosts have one member, or all have more.
  */
 static uint32_t depth(const struct cop__layout *at, cop_rank place)
 {

@@ -3,12 +3,12 @@
 
 /*
  * The complete k-ary tree in level order: the children of p are kp+1 .. kp+k, as far as
- * there are places. The descendants of p on each level are consecutive, from leftmost to
- * rightmost, so sizes need no recursion.
+ * there are places. The descendants of p on each level are consecutive, from leftmost
+ * to rightmost, so sizes need no recursion.
  *
- * All leaves are on the last two levels and the last level is filled from the left. So the
- * children of one place have at most two depths, deeper ones to the left, and two only if
- * the last place of all is below one of them and not below the last.
+ * All leaves are on the last two levels and the last level is filled from the left. So
+ * the children of one place have at most two depths, deeper ones to the left, and two
+ * only if the last place of all is below one of them and not below the last.
  */
 
 static cop_rank parent(const struct cop__layout *at, cop_rank place)

@@ -2,10 +2,10 @@
 #include "tree/shape.h"
 
 /*
- * The k-nomial tree. The parent of a place is the place with its lowest digit other than 0
- * cleared, in base k. If that digit has weight w, the sub-tree is [place, place + w), cut
- * at n: the low digits are free. The children are place + d*v for the weights v < w and the
- * digits d in 1..k-1.
+ * The k-nomial tree. The parent of a place is the place with its lowest digit other
+ * than 0 cleared, in base k. If that digit has weight w, the sub-tree is [place, place
+ * + w), cut at n: the low digits are free. The children are place + d*v for the weights
+ * v < w and the digits d in 1..k-1.
  *
  * A full sub-tree of weight k^e has e+1 levels, so higher children are deeper. But in a
  * partial tree the highest child of a place may be cut, and then be shallower than its

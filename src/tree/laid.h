@@ -24,12 +24,13 @@ cop_rank cop__place_of(const struct cop__laid *laid, cop_rank rank);
 /* NONE stays NONE. */
 cop_rank cop__rank_at(const struct cop__laid *laid, cop_rank place);
 
-/* How many in the sub-tree of a place of cop__lay_all live. O(depth) if the shape knows its
- * sub-trees as spans, otherwise O(dead * depth). */
+/* How many in the sub-tree of a place of cop__lay_all live. O(depth) if the shape knows
+ * its sub-trees as spans, otherwise O(dead * depth). */
 uint32_t cop__living_below(const struct cop__laid *laid, const struct cop_dead *dead,
                            cop_rank place);
 
-/* Who stands for the root: the rank itself, or the lowest living one; NONE if all died. */
+/* Who stands for the root: the rank itself, or the lowest living one; NONE if all died.
+ *  */
 cop_rank cop__stand_in(const struct cop_tree *tree);
 
 #endif

@@ -8,8 +8,8 @@ uint32_t cop__living_count(const struct cop_dead *dead, uint32_t n)
     return n - cop_dead_below(dead, n);
 }
 
-/* How many of the extra dead come before the i-th living rank: those that have at most i
- * living ranks before them. */
+/* How many of the extra dead come before the i-th living rank: those that have at most
+ * i living ranks before them. */
 static uint32_t extra_before(const struct cop_dead *dead, uint32_t i)
 {
     uint32_t low = 0;

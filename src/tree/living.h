@@ -7,7 +7,8 @@
 /* How many of the ranks below n live. */
 uint32_t cop__living_count(const struct cop_dead *dead, uint32_t n);
 
-/* The i-th living rank, counted from 0; i < cop__living_count. O(log of the extra dead). */
+/* The i-th living rank, counted from 0; i < cop__living_count. O(log of the extra
+ * dead). */
 cop_rank cop__living_select(const struct cop_dead *dead, uint32_t i);
 
 /* The dead in the order of their ranks: start with {dead}, NONE after the last. */

@@ -2,8 +2,8 @@
 #include "tree/repair.h"
 
 /*
- * The order of sends. Shapes list their children nearly in it, so mostly there is nothing
- * to do; the rest is a heap sort, which needs no memory and no stack.
+ * The order of sends. Shapes list their children nearly in it, so mostly there is
+ * nothing to do; the rest is a heap sort, which needs no memory and no stack.
  */
 
 static bool is_before(const struct cop_tree *tree, cop_rank a, cop_rank b)

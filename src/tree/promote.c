@@ -3,35 +3,37 @@
 #include "tree/repair.h"
 
 /*
- * The place of the dead is taken by a child, whose place is taken by one of its children,
- * and so on down, until a place at the bottom stays empty. Which child: the first in the
- * order of the shape (the deepest, then the higher place; a member of the same host in
- * `hosts`) that still has somebody living in its sub-tree. Depth is that of the tree
- * without deaths, so that nobody must look at a whole sub-tree to know it.
+ * The place of the dead is taken by a child, whose place is taken by one of its
+ * children, and so on down, until a place at the bottom stays empty. Which child: the
+ * first in the order of the shape (the deepest, then the higher place; a member of the
+ * same host in `hosts`) that still has somebody living in its sub-tree. Depth is that
+ * of the tree without deaths, so that nobody must look at a whole sub-tree to know it.
  *
- * Taking from a sub-tree again and again by this rule yields its living in *preorder*: the
- * place itself, then all of the first child's sub-tree, then all of the second's... That
- * makes the repaired tree computable without simulating the deaths. For a place p let
+ * Taking from a sub-tree again and again by this rule yields its living in *preorder*:
+ * the place itself, then all of the first child's sub-tree, then all of the second's...
+ * That makes the repaired tree computable without simulating the deaths. For a place p
+ * let
  *   living(p)   how many live in its sub-tree,
  *   nth(p, i)   the i-th living place of its sub-tree in preorder, from 0,
  *   taken(p)    how many the places above have taken out of its sub-tree.
  * Then
  * 1. taken(root) = 0.
  * 2. p is occupied if taken(p) < living(p), by nth(p, taken(p)).
- * 3. If p is occupied, taken(p) + 1 are gone from its sub-tree; all of them but p itself, if
- *    it lives, come from its children, as many as there are from the first child, then from
- *    the next.
+ * 3. If p is occupied, taken(p) + 1 are gone from its sub-tree; all of them but p
+ *    itself, if it lives, come from its children, as many as there are from the first
+ *    child, then from the next.
  *
- * Invariants: everybody living occupies one place, its own or one above it. The parent of
- * an occupied place is occupied, so the occupied places are a tree with the root on top and
- * no place has more children than the shape gives it. taken(p) is at most the number of
- * dead above p, so a living rank with nobody dead above it keeps its place.
+ * Invariants: everybody living occupies one place, its own or one above it. The parent
+ * of an occupied place is occupied, so the occupied places are a tree with the root on
+ * top and no place has more children than the shape gives it. taken(p) is at most the
+ * number of dead above p, so a living rank with nobody dead above it keeps its place.
  *
- * Cost: O(depth) if nobody above is dead. Otherwise, for each step down from the topmost
- * dead ancestor, the living of the elder siblings are counted until they suffice, which the
- * first of them nearly always does: O(depth) counts, each a few look-ups in the bitmap, and
- * a walk down as long as the number taken. Where most of a sub-tree is dead, all of the
- * children on the way may have to be counted: O(depth * degree).
+ * Cost: O(depth) if nobody above is dead. Otherwise, for each step down from the
+ * topmost dead ancestor, the living of the elder siblings are counted until they
+ * suffice, which the first of them nearly always does: O(depth) counts, each a few
+ * look-ups in the bitmap, and a walk down as long as the number taken. Where most of a
+ * sub-tree is dead, all of the children on the way may have to be counted: O(depth *
+ * degree).
  */
 struct promoted {
     struct cop__laid laid;
@@ -100,8 +102,8 @@ static struct seat child_seat(const struct promoted *in, struct seat seat,
     return (struct seat){child, 0};
 }
 
-/* What is above a place: from where on it is not as without deaths (the place itself if all
- * of it is), and how many live from there to just above the place. */
+/* What is above a place: from where on it is not as without deaths (the place itself if
+ * all of it is), and how many live from there to just above the place. */
 struct above {
     cop_rank topmost_dead;
     uint32_t living;
@@ -134,9 +136,9 @@ static struct seat seat_at(const struct promoted *in, cop_rank place)
 }
 
 /*
- * The seat that the living rank whose own place this is occupies. Whoever lives on the way
- * to it comes before it in preorder, so there is no need to look for it before that many
- * are taken: in a chain that spares a walk at every step.
+ * The seat that the living rank whose own place this is occupies. Whoever lives on the
+ * way to it comes before it in preorder, so there is no need to look for it before that
+ * many are taken: in a chain that spares a walk at every step.
  */
 static struct seat seat_of(const struct promoted *in, cop_rank home)
 {
@@ -160,7 +162,7 @@ static cop_rank occupant(const struct promoted *in, struct seat seat)
     return cop__rank_at(&in->laid, nth(in, seat.place, seat.taken));
 }
 
-/* ---- the answers --------------------------------------------------------------------- */
+/* ---- the answers ----------------------------------------------------------------- */
 
 static cop_rank root(const struct cop_tree *tree)
 {
@@ -243,14 +245,16 @@ static bool is_below(const struct cop_tree *tree, cop_rank rank, cop_rank ancest
                                  seat_of_rank(&in, ancestor).place);
 }
 
-static cop_rank child_towards(const struct cop_tree *tree, cop_rank ancestor,
-                              cop_rank rank)
+static cop_rank next_hop(const struct cop_tree *tree, cop_rank from, cop_rank to)
 {
     struct promoted in = promoted_of(tree);
-    struct seat seat = seat_of_rank(&in, ancestor);
-    cop_rank to = seat_of_rank(&in, rank).place;
-    cop_rank next = in.laid.ops->child_towards(&in.laid.layout, seat.place, to);
-    return occupant(&in, child_seat(&in, seat, next));
+    const struct cop__layout *layout = &in.laid.layout;
+    struct seat seat = seat_of_rank(&in, from);
+    cop_rank end = seat_of_rank(&in, to).place;
+    if (!in.laid.ops->is_below(layout, end, seat.place))
+        return occupant(&in, seat_at(&in, in.laid.ops->parent(layout, seat.place)));
+    cop_rank child = in.laid.ops->child_towards(layout, seat.place, end);
+    return occupant(&in, child_seat(&in, seat, child));
 }
 
 const struct cop__repair_ops cop__promote_ops = {
@@ -262,5 +266,5 @@ const struct cop__repair_ops cop__promote_ops = {
     .depth = depth,
     .level = level,
     .is_below = is_below,
-    .child_towards = child_towards,
+    .next_hop = next_hop,
 };

@@ -2,10 +2,11 @@
 #include "tree/kary.h"
 
 /*
- * The tree of kary for an arity that is a power of two, with digits instead of divisions.
- * On level l there are k^l places, from 11..1 (l ones in base k) on. Take that away from a
- * place and what is left has l digits, most significant first: at each step of the way
- * down from the root, which child to take. So the ancestor on any level is one shift away.
+ * The tree of kary for an arity that is a power of two, with digits instead of
+ * divisions. On level l there are k^l places, from 11..1 (l ones in base k) on. Take
+ * that away from a place and what is left has l digits, most significant first: at each
+ * step of the way down from the root, which child to take. So the ancestor on any level
+ * is one shift away.
  */
 
 /* A place as its level and its digits. */

@@ -3,14 +3,15 @@
 #include "tree/repair.h"
 
 /*
- * The shape laid anew over the living, who are numbered densely; the root, or the lowest
- * living rank if it is dead, comes to the root's place. Hosts elect new leaders instead
- * (hosts.c). A topology file's tree cannot be laid anew: tree.c sends it to splice.
+ * The shape laid anew over the living, who are numbered densely; the root, or the
+ * lowest living rank if it is dead, comes to the root's place. Hosts elect new leaders
+ * instead (hosts.c). A topology file's tree cannot be laid anew: tree.c sends it to
+ * splice.
  *
  * Without dead this is the shape itself.
  *
- * Cost: that of the shape, and for each rank that goes in or out a rank or select on the
- * bitmap of the dead and a binary search in the differences since.
+ * Cost: that of the shape, and for each rank that goes in or out a rank or select on
+ * the bitmap of the dead and a binary search in the differences since.
  */
 
 static cop_rank root(const struct cop_tree *tree) { return cop__stand_in(tree); }
@@ -67,13 +68,15 @@ static bool is_below(const struct cop_tree *tree, cop_rank rank, cop_rank ancest
                               cop__place_of(&laid, ancestor));
 }
 
-static cop_rank child_towards(const struct cop_tree *tree, cop_rank ancestor,
-                              cop_rank rank)
+static cop_rank next_hop(const struct cop_tree *tree, cop_rank from, cop_rank to)
 {
     struct cop__laid laid = cop__lay_living(tree);
-    cop_rank child = laid.ops->child_towards(
-        &laid.layout, cop__place_of(&laid, ancestor), cop__place_of(&laid, rank));
-    return cop__rank_at(&laid, child);
+    cop_rank start = cop__place_of(&laid, from);
+    cop_rank end = cop__place_of(&laid, to);
+    bool down = laid.ops->is_below(&laid.layout, end, start);
+    cop_rank hop = down ? laid.ops->child_towards(&laid.layout, start, end)
+                        : laid.ops->parent(&laid.layout, start);
+    return cop__rank_at(&laid, hop);
 }
 
 const struct cop__repair_ops cop__rebalance_ops = {
@@ -85,5 +88,5 @@ const struct cop__repair_ops cop__rebalance_ops = {
     .depth = depth,
     .level = level,
     .is_below = is_below,
-    .child_towards = child_towards,
+    .next_hop = next_hop,
 };

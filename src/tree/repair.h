@@ -5,9 +5,10 @@
 #include <coppice/tree.h>
 
 /*
- * What a policy of repair answers, for living ranks of a tree with somebody living. Each
- * answer depends on the shape and on the set of the dead and on nothing else, so all who
- * know the same dead hold the same tree, in whichever order they learnt of them.
+ * What a policy of repair answers, for living ranks of a tree with somebody living.
+ * Each answer depends on the shape and on the set of the dead and on nothing else, so
+ * all who know the same dead hold the same tree, in whichever order they learnt of
+ * them.
  */
 struct cop__repair_ops {
     cop_rank (*root)(const struct cop_tree *tree);
@@ -19,9 +20,9 @@ struct cop__repair_ops {
     uint32_t (*depth)(const struct cop_tree *tree, cop_rank rank);
     uint32_t (*level)(const struct cop_tree *tree, cop_rank rank);
     bool (*is_below)(const struct cop_tree *tree, cop_rank rank, cop_rank ancestor);
-    /* The child of `ancestor` on the way to `rank`, which is properly below it. */
-    cop_rank (*child_towards)(const struct cop_tree *tree, cop_rank ancestor,
-                              cop_rank rank);
+    /* The neighbour of `from` on the way to `to`, another. One function and not two, so
+     * that places are looked up once. */
+    cop_rank (*next_hop)(const struct cop_tree *tree, cop_rank from, cop_rank to);
 };
 
 extern const struct cop__repair_ops cop__splice_ops;

@@ -5,16 +5,23 @@
 #include <stdio.h>
 #include <string.h>
 
+#define ROW(kind, name, usage, k_max, power, table, rebalance, ops)                    \
+    {                                                                                  \
+        COP_SHAPE_##kind, name, usage, k_max, power, table,                            \
+            COP__REBALANCE_##rebalance, &cop__##ops##_ops                              \
+    }
+#define MANY COP__ARITY_MAX
+
 /* clang-format off */
 static const struct cop__shape_row rows[] = {
-    /* kind              name       usage          k_max           power  table  rebalance               functions */
-    {COP_SHAPE_KARY,    "kary",    "kary:K",      COP__ARITY_MAX, false, false, COP__REBALANCE_DENSE,  &cop__kary_ops},
-    {COP_SHAPE_RADIX,   "radix",   "radix:A",     COP__ARITY_MAX, true,  false, COP__REBALANCE_DENSE,  &cop__radix_ops},
-    {COP_SHAPE_KNOMIAL, "knomial", "knomial:K",   COP__ARITY_MAX, false, false, COP__REBALANCE_DENSE,  &cop__knomial_ops},
-    {COP_SHAPE_FLAT,    "flat",    "flat",        0,              false, false, COP__REBALANCE_DENSE,  &cop__flat_ops},
-    {COP_SHAPE_CHAIN,   "chain",   "chain",       0,              false, false, COP__REBALANCE_DENSE,  &cop__chain_ops},
-    {COP_SHAPE_TABLE,   "file",    "file:PATH",   0,              false, true,  COP__REBALANCE_SPLICE, &cop__table_ops},
-    {COP_SHAPE_HOSTS,   "hosts",   "hosts:SHAPE", COP__ARITY_MAX, false, true,  COP__REBALANCE_ELECT,  &cop__hosts_ops},
+    /*  kind     name       usage          arity power  table  rebalance functions */
+    ROW(KARY,    "kary",    "kary:K",      MANY, false, false, DENSE,    kary),
+    ROW(RADIX,   "radix",   "radix:A",     MANY, true,  false, DENSE,    radix),
+    ROW(KNOMIAL, "knomial", "knomial:K",   MANY, false, false, DENSE,    knomial),
+    ROW(FLAT,    "flat",    "flat",        0,    false, false, DENSE,    flat),
+    ROW(CHAIN,   "chain",   "chain",       0,    false, false, DENSE,    chain),
+    ROW(TABLE,   "file",    "file:PATH",   0,    false, true,  SPLICE,   table),
+    ROW(HOSTS,   "hosts",   "hosts:SHAPE", MANY, false, true,  ELECT,    hosts),
 };
 /* clang-format on */
 #define ROW_COUNT (sizeof(rows) / sizeof(rows[0]))
@@ -57,7 +64,7 @@ int cop_shape_print(const struct cop_shape *shape, char *out, size_t size)
     return snprintf(out, size, "%s%s:%lu", prefix, name, (unsigned long)shape->k);
 }
 
-/* ---- reading ------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------- */
 
 /* Where the sentence for the user goes, and the text that it is about. */
 struct reader {

@@ -5,10 +5,10 @@
 #include <coppice/tree.h>
 
 /*
- * A shape knows places, not ranks. Most shapes are drawn once, with place 0 as the root,
- * and the ranks rotate over them: place = (rank - root) mod n. Shapes with a table cannot
- * be rotated, since each of their places is somebody in particular: there a place is a
- * rank, and the shape itself answers for any root.
+ * A shape knows places, not ranks. Most shapes are drawn once, with place 0 as the
+ * root, and the ranks rotate over them: place = (rank - root) mod n. Shapes with a
+ * table cannot be rotated, since each of their places is somebody in particular: there
+ * a place is a rank, and the shape itself answers for any root.
  *
  * To add a shape: one file with a struct cop__shape_ops, and one row in shape.c.
  */
@@ -22,8 +22,9 @@ struct cop__layout {
 };
 
 /*
- * Consecutive places, both ends included; `step` counts the spans seen. Start from {0}. A
- * shape whose sub-tree is all but another one keeps the span that it leaves out in `out_`.
+ * Consecutive places, both ends included; `step` counts the spans seen. Start from {0}.
+ * A shape whose sub-tree is all but another one keeps the span that it leaves out in
+ * `out_`.
  */
 struct cop__span {
     uint32_t step;
@@ -36,8 +37,8 @@ struct cop__span {
 
 /*
  * All of them cost O(depth) or less and none allocates. Children are listed deepest
- * sub-tree first, then the higher place, except where a shape says otherwise; the first of
- * them is also the one that `promote` moves up.
+ * sub-tree first, then the higher place, except where a shape says otherwise; the first
+ * of them is also the one that `promote` moves up.
  */
 struct cop__shape_ops {
     /* NONE for the root. */
@@ -51,7 +52,8 @@ struct cop__shape_ops {
     uint32_t (*depth)(const struct cop__layout *at, cop_rank place);
     uint32_t (*level)(const struct cop__layout *at, cop_rank place);
     bool (*is_below)(const struct cop__layout *at, cop_rank place, cop_rank ancestor);
-    /* The child of `ancestor` whose sub-tree has `place`, which is properly below it. */
+    /* The child of `ancestor` whose sub-tree has `place`, which is properly below it.
+     *  */
     cop_rank (*child_towards)(const struct cop__layout *at, cop_rank ancestor,
                               cop_rank place);
     /* The next span of the sub-tree; false after the last. NULL: not known as spans. */

@@ -6,21 +6,22 @@
 /*
  * The children of the dead go to their nearest living ancestor.
  *
- * Definitions, all in the tree without deaths: the *stand-in* is the lowest living rank if
- * the root is dead, and there is none otherwise. The *head* of a place without living
- * proper ancestor is a top of what is left when the dead root is taken away.
+ * Definitions, all in the tree without deaths: the *stand-in* is the lowest living rank
+ * if the root is dead, and there is none otherwise. A *head* is a living rank without a
+ * living proper ancestor.
  *
  * 1. The parent of a living rank is its nearest living proper ancestor.
  * 2. If there is none, it is the root, or its parent is the stand-in.
- * 3. The stand-in has no parent. It takes its own sub-tree with it, so it is missing from
- *    the children of its nearest living ancestor, and that one is below it now.
+ * 3. The stand-in has no parent. It takes its own sub-tree with it, so it is missing
+ *    from the children of its nearest living ancestor, and that one is below it now.
  *
- * So the repaired tree is the forest of the living with the stand-in's sub-tree moved to
- * the top. It contains each living rank once: only parents change.
+ * So the repaired tree is the forest of the living with the stand-in's sub-tree moved
+ * to the top. It contains each living rank once: only parents change.
  *
- * Cost: that of the shape, times the dead in a row on the way; children cost what they are
- * plus the dead between them and their parent. Nothing recurses: from a place one finds
- * its next sibling and its parent, which is enough to walk a sub-tree without a stack.
+ * Cost: that of the shape, times the dead in a row on the way; children cost what they
+ * are plus the dead between them and their parent. Nothing recurses: from a place one
+ * finds its next sibling and its parent, which is enough to walk a sub-tree without a
+ * stack.
  */
 struct spliced {
     struct cop__laid laid;
@@ -53,16 +54,20 @@ static bool is_living(const struct spliced *in, cop_rank place)
 
 static cop_rank root(const struct cop_tree *tree) { return cop__stand_in(tree); }
 
+static cop_rank parent_of(const struct spliced *in, cop_rank place)
+{
+    if (place == in->stand_in_place)
+        return COP_RANK_NONE;
+    do {
+        place = in->laid.ops->parent(&in->laid.layout, place);
+    } while (place != COP_RANK_NONE && !is_living(in, place));
+    return place == COP_RANK_NONE ? in->stand_in : cop__rank_at(&in->laid, place);
+}
+
 static cop_rank parent(const struct cop_tree *tree, cop_rank rank)
 {
     struct spliced in = spliced_of(tree);
-    if (rank == in.stand_in)
-        return COP_RANK_NONE;
-    cop_rank place = cop__place_of(&in.laid, rank);
-    do {
-        place = in.laid.ops->parent(&in.laid.layout, place);
-    } while (place != COP_RANK_NONE && !is_living(&in, place));
-    return place == COP_RANK_NONE ? in.stand_in : cop__rank_at(&in.laid, place);
+    return parent_of(&in, cop__place_of(&in.laid, rank));
 }
 
 /* The place after a sub-tree, in a walk through the sub-tree of `start`. */
@@ -80,8 +85,8 @@ static cop_rank after(const struct spliced *in, cop_rank start, cop_rank place)
 }
 
 /*
- * Visits the living that have no living ancestor below `start`, which itself is not looked
- * at, and counts them. Appends them to `out` unless it is NULL.
+ * Visits the living that have no living ancestor below `start`, which itself is not
+ * looked at, and counts them. Appends them to `out` unless it is NULL.
  */
 static int gather(const struct spliced *in, cop_rank start, struct cop_ranks *out,
                   uint32_t *count)
@@ -169,31 +174,37 @@ static uint32_t level(const struct cop_tree *tree, cop_rank rank)
     return level;
 }
 
+/* Below in the repaired tree. What moved to the top with the stand-in is no longer where
+ * it was. */
+static bool is_below_now(const struct spliced *in, cop_rank place, cop_rank above)
+{
+    if (above == in->stand_in_place)
+        return true;
+    if (!place_is_below(in, place, above))
+        return false;
+    return in->stand_in == COP_RANK_NONE ||
+           !place_is_below(in, in->stand_in_place, above) ||
+           !place_is_below(in, place, in->stand_in_place);
+}
+
 static bool is_below(const struct cop_tree *tree, cop_rank rank, cop_rank ancestor)
 {
     struct spliced in = spliced_of(tree);
-    cop_rank place = cop__place_of(&in.laid, rank);
-    cop_rank above = cop__place_of(&in.laid, ancestor);
-    if (ancestor == in.stand_in)
-        return true;
-    if (!place_is_below(&in, place, above))
-        return false;
-    /* What moved to the top with the stand-in is no longer here. */
-    return in.stand_in == COP_RANK_NONE ||
-           !place_is_below(&in, in.stand_in_place, above) ||
-           !place_is_below(&in, place, in.stand_in_place);
+    return is_below_now(&in, cop__place_of(&in.laid, rank),
+                        cop__place_of(&in.laid, ancestor));
 }
 
-static cop_rank child_towards(const struct cop_tree *tree, cop_rank ancestor,
-                              cop_rank rank)
+static cop_rank next_hop(const struct cop_tree *tree, cop_rank from, cop_rank to)
 {
     struct spliced in = spliced_of(tree);
-    cop_rank to = cop__place_of(&in.laid, rank);
-    cop_rank place = cop__place_of(&in.laid, ancestor);
-    if (ancestor == in.stand_in && !place_is_below(&in, to, place))
+    cop_rank place = cop__place_of(&in.laid, from);
+    cop_rank end = cop__place_of(&in.laid, to);
+    if (!is_below_now(&in, end, place))
+        return parent_of(&in, place);
+    if (place == in.stand_in_place && !place_is_below(&in, end, place))
         place = in.top;
     do {
-        place = in.laid.ops->child_towards(&in.laid.layout, place, to);
+        place = in.laid.ops->child_towards(&in.laid.layout, place, end);
     } while (!is_living(&in, place));
     return cop__rank_at(&in.laid, place);
 }
@@ -207,5 +218,5 @@ const struct cop__repair_ops cop__splice_ops = {
     .depth = depth,
     .level = level,
     .is_below = is_below,
-    .child_towards = child_towards,
+    .next_hop = next_hop,
 };

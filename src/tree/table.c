@@ -7,8 +7,8 @@
 #include "tree/shape.h"
 
 /*
- * A tree as a topology file gave it, hung up by any of its ranks. With root R other than 0
- * the edges on the way from R to 0 are turned round, and nothing else changes:
+ * A tree as a topology file gave it, hung up by any of its ranks. With root R other
+ * than 0 the edges on the way from R to 0 are turned round, and nothing else changes:
  *
  *   - a rank is *on the way* if R is below it or is it, in the file's tree;
  *   - a rank on the way has its file parent as a child (if it has one), and the child
@@ -60,7 +60,7 @@ const char *cop_shape_label(const struct cop_shape *shape, cop_rank rank)
     return table->as.file.labels + table->as.file.label_at[rank];
 }
 
-/* ---- the tree of the file ------------------------------------------------------------ */
+/* ---- the tree of the file -------------------------------------------------------- */
 
 static bool file_next_span(const struct cop_shape_table *table, cop_rank rank,
                            struct cop__span *span)
@@ -104,10 +104,10 @@ static cop_rank file_child_towards(const struct cop_shape_table *table,
     return rank;
 }
 
-/* ---- hung up by the root ------------------------------------------------------------- */
+/* ---- hung up by the root --------------------------------------------------------- */
 
-/* How a rank differs from the file: the child that is now its parent, and the parent that
- * is now a child; NONE where it does not. */
+/* How a rank differs from the file: the child that is now its parent, and the parent
+ * that is now a child; NONE where it does not. */
 struct turn {
     bool on_way;
     cop_rank parent;
@@ -142,7 +142,8 @@ static uint32_t deepest_but(const struct cop_shape_table *table, cop_rank rank,
     return deepest;
 }
 
-/* On the way, the deepest path goes up as far as it likes and then down another branch. */
+/* On the way, the deepest path goes up as far as it likes and then down another branch.
+ *  */
 static uint32_t depth(const struct cop__layout *at, cop_rank place)
 {
     const struct cop_shape_table *table = at->shape->table;
@@ -220,8 +221,8 @@ static bool next_gap(const struct cop_shape_table *table, struct cop__span *span
     return false;
 }
 
-/* On the way, a sub-tree is all but the file's sub-tree of the rank that is its parent now.
- * That one is not 0, so the first gap is not empty. */
+/* On the way, a sub-tree is all but the file's sub-tree of the rank that is its parent
+ * now. That one is not 0, so the first gap is not empty. */
 static bool next_span(const struct cop__layout *at, cop_rank place,
                       struct cop__span *span)
 {
@@ -240,7 +241,7 @@ static bool next_span(const struct cop__layout *at, cop_rank place,
     return true;
 }
 
-/* ---- children ------------------------------------------------------------------------ */
+/* ---- children -------------------------------------------------------------------- */
 
 static uint32_t child_count(const struct cop__layout *at, cop_rank place)
 {
@@ -257,7 +258,8 @@ static bool is_before(const struct cop__layout *at, cop_rank a, cop_rank b)
     return depth_a > depth_b || (depth_a == depth_b && a > b);
 }
 
-/* The first child in the file's order, from a slot on, that has not become the parent. */
+/* The first child in the file's order, from a slot on, that has not become the parent.
+ *  */
 static cop_rank file_child_from(const struct cop_shape_table *table, cop_rank rank,
                                 uint32_t slot, cop_rank skip)
 {

@@ -5,9 +5,9 @@
 #include <coppice/tree.h>
 
 /*
- * What a shape cannot compute: the parents that a topology file gave, or the hosts of the
- * ranks. Never written after it was made, and counted by reference; the count is not
- * atomic, so a table stays with the thread of its node.
+ * What a shape cannot compute: the parents that a topology file gave, or the hosts of
+ * the ranks. Never written after it was made, and counted by reference; the count is
+ * not atomic, so a table stays with the thread of its node.
  */
 struct cop_shape_table {
     uint32_t refs;

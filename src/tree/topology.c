@@ -14,11 +14,12 @@
  *   statement = name "=>" name { name } ";"
  *   name      = host ":" number         host of letters, digits, '.', '-' and '_'
  *
- * Blanks separate; '#' begins a comment that ends with the line. A parent may have several
- * statements: its children add up. The names must form one tree.
+ * Blanks separate; '#' begins a comment that ends with the line. A parent may have
+ * several statements: its children add up. The names must form one tree.
  *
- * Bounds: the text is read once, each byte by next_token and nobody else. Memory is asked
- * for once, by the number of colons, which no number of names exceeds. Nothing recurses.
+ * Bounds: the text is read once, each byte by next_token and nobody else. Memory is
+ * asked for once, by the number of colons, which no number of names exceeds. Nothing
+ * recurses.
  */
 #define NAME_MAX_LENGTH 255
 #define HOST_BYTES "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_"
@@ -34,7 +35,8 @@ struct token {
     uint32_t line;
 };
 
-/* A name, in the order of first mention. The children are a list in the file's order. */
+/* A name, in the order of first mention. The children are a list in the file's order.
+ *  */
 struct name {
     const char *text;
     uint32_t length;
@@ -60,7 +62,7 @@ struct parser {
     size_t size;
 };
 
-/* ---- complaints ---------------------------------------------------------------------- */
+/* ---- complaints ------------------------------------------------------------------ */
 
 #define SHOWN_MAX 60
 
@@ -108,7 +110,7 @@ static int complain_token(const struct parser *parser, const char *expected)
                     parser->token.length, after);
 }
 
-/* ---- tokens -------------------------------------------------------------------------- */
+/* ---- tokens ---------------------------------------------------------------------- */
 
 static void skip_blanks(struct parser *parser)
 {
@@ -179,7 +181,7 @@ static void next_token(struct parser *parser)
     parser->at += token->length;
 }
 
-/* ---- names --------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------- */
 
 /* FNV-1a: short texts, no adversary (a user's own file), and the same everywhere. */
 static uint32_t hash(const struct token *token)
@@ -244,10 +246,10 @@ static int add_child(struct parser *parser, uint32_t line, uint32_t parent,
     return 0;
 }
 
-/* ---- statements ---------------------------------------------------------------------- */
+/* ---- statements ------------------------------------------------------------------ */
 
-/* The current token is a child; goes on to the next. A child before an arrow is none, but
- * the parent of the next statement: somebody forgot a semicolon. */
+/* The current token is a child; goes on to the next. A child before an arrow is none,
+ * but the parent of the next statement: somebody forgot a semicolon. */
 static int read_child(struct parser *parser, uint32_t parent)
 {
     struct token token = parser->token;
@@ -307,7 +309,7 @@ static int read_statements(struct parser *parser)
     return 0;
 }
 
-/* ---- from names to ranks ------------------------------------------------------------- */
+/* ---- from names to ranks --------------------------------------------------------- */
 
 /* Somebody on the cycle that is above a name: as many steps up as there are names. */
 static int complain_cycle(const struct parser *parser, uint32_t number)
@@ -361,7 +363,7 @@ static int rank_names(const struct parser *parser, uint32_t root, uint32_t *queu
     return 0;
 }
 
-/* ---- from ranks to the table --------------------------------------------------------- */
+/* ---- from ranks to the table ----------------------------------------------------- */
 
 static struct cop_shape_table *create_table(uint32_t n, size_t label_bytes)
 {
@@ -425,9 +427,9 @@ static void fill_depths(struct cop_shape_table *table)
 }
 
 /*
- * The children of each rank, deepest first, then the higher rank. Counts the ranks by depth
- * and takes them from the deepest on, each to the next free slot of its parent: O(n).
- * `work` has 3n + 1 numbers.
+ * The children of each rank, deepest first, then the higher rank. Counts the ranks by
+ * depth and takes them from the deepest on, each to the next free slot of its parent:
+ * O(n). `work` has 3n + 1 numbers.
  */
 static void fill_order(struct cop_shape_table *table, uint32_t *work)
 {
@@ -488,7 +490,7 @@ static int build_table(const struct parser *parser, struct cop_shape *out, uint3
     return error;
 }
 
-/* ---- all of it ----------------------------------------------------------------------- */
+/* ---- all of it ------------------------------------------------------------------- */
 
 /* Room for as many names as there can be; each has one colon. */
 static int make_room(struct parser *parser, size_t length)

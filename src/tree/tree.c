@@ -115,8 +115,5 @@ cop_rank cop_tree_next_hop(const struct cop_tree *tree, cop_rank from, cop_rank 
     COP_ASSERT(from < tree->n && to < tree->n);
     if (from == to)
         return to;
-    const struct cop__repair_ops *ops = ops_of(tree);
-    if (ops->is_below(tree, to, from))
-        return ops->child_towards(tree, from, to);
-    return ops->parent(tree, from);
+    return ops_of(tree)->next_hop(tree, from, to);
 }

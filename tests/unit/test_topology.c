@@ -13,7 +13,8 @@
 #include "base/random.h"
 #include "failing_alloc.h"
 
-/* The text in memory of exactly its length, so that a sanitizer sees a byte too many. */
+/* The text in memory of exactly its length, so that a sanitizer sees a byte too many.
+ *  */
 static int read_exactly(const char *text, size_t length, struct cop_shape *shape,
                         uint32_t *n, char *message, size_t size)
 {
@@ -209,8 +210,8 @@ static void bytes_are_not_text(void **state)
                         "line 1: \"a:1?\" where a child (host:number) was expected");
 }
 
-/* Every beginning of a good file, and that file with bytes changed: right or refused, with
- * a line, and never read past the end. */
+/* Every beginning of a good file, and that file with bytes changed: right or refused,
+ * with a line, and never read past the end. */
 static void no_text_is_read_past_its_end(void **state)
 {
     static const char text[] = "a:0 => a:1 a:2 ; # x\na:1 => b:3\tb:4;\nb:4=>c:1;";

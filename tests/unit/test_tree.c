@@ -40,7 +40,7 @@ static cop_rank root_of(uint32_t n, uint32_t i, struct cop__random *random)
     return i == 1 ? n - 1 : (cop_rank)cop__random_below(random, n);
 }
 
-/* ---- the properties ------------------------------------------------------------------ */
+/* ---- the properties -------------------------------------------------------------- */
 
 static void every_plain_shape_is_a_tree(void **state)
 {
@@ -173,7 +173,7 @@ static void radix_is_kary(void **state)
     cop_ranks_free(&b);
 }
 
-/* ---- the figures of the DAOS server collectives design ------------------------------- */
+/* ---- the figures of the DAOS server collectives design --------------------------- */
 
 struct family {
     cop_rank parent;
@@ -255,7 +255,7 @@ static void depth_comes_before_rank(void **state)
     check_figure("binomial", 9, binomial, 4);
 }
 
-/* ---- what the order is for ----------------------------------------------------------- */
+/* ---- what the order is for ------------------------------------------------------- */
 
 /* When the last rank has the message, if a send takes one step and arrives with it. */
 static uint32_t makespan(const struct cop_tree *tree, bool backwards)
@@ -296,7 +296,7 @@ static void binomial_broadcast_to_1000_takes_10_steps(void **state)
     assert_int_equal(makespan(&full, false), 10);
 }
 
-/* ---- hosts --------------------------------------------------------------------------- */
+/* ---- hosts ----------------------------------------------------------------------- */
 
 static struct cop_tree eight_on_three_hosts(cop_rank root)
 {
@@ -328,7 +328,7 @@ static void root_leads_its_own_host(void **state)
     cop_shape_unref(&tree.shape);
 }
 
-/* ---- limits -------------------------------------------------------------------------- */
+/* ---- limits ---------------------------------------------------------------------- */
 
 static void check_refuses_what_is_no_tree(void **state)
 {

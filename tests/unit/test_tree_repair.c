@@ -25,7 +25,7 @@ static const char *const plain_shapes[] = {
 static const enum cop_repair repairs[] = {COP_REPAIR_SPLICE, COP_REPAIR_PROMOTE,
                                           COP_REPAIR_REBALANCE};
 
-/* ---- sets of dead -------------------------------------------------------------------- */
+/* ---- sets of dead ---------------------------------------------------------------- */
 
 struct dead_set {
     struct cop_dead dead;
@@ -86,7 +86,7 @@ static uint32_t some_percent(struct cop__random *random)
     return percents[cop__random_below(random, 7)];
 }
 
-/* ---- definitions, the slow way ------------------------------------------------------- */
+/* ---- definitions, the slow way --------------------------------------------------- */
 
 static cop_rank lowest_living(const struct dead_set *set)
 {
@@ -207,7 +207,7 @@ static void check_against(const struct cop_tree *tree, const struct dead_set *se
     free(expected);
 }
 
-/* ---- properties ---------------------------------------------------------------------- */
+/* ---- properties ------------------------------------------------------------------ */
 
 static int depth_is(enum cop_repair repair, const struct cop_shape *shape)
 {
@@ -348,8 +348,9 @@ static void repair_does_not_depend_on_the_order_of_deaths(void **state)
     }
 }
 
-/* In whatever order they die, one by one, the last tree is the same, and each one between
- * is a tree: what one death changes never depends on how the tree came about. */
+/* In whatever order they die, one by one, the last tree is the same, and each one
+ * between is a tree: what one death changes never depends on how the tree came about.
+ *  */
 static void deaths_one_by_one_end_in_the_same_tree(void **state)
 {
     (void)state;
@@ -378,7 +379,7 @@ static void deaths_one_by_one_end_in_the_same_tree(void **state)
     }
 }
 
-/* ---- by example ---------------------------------------------------------------------- */
+/* ---- by example ------------------------------------------------------------------ */
 
 static struct cop_tree binomial_of_16(enum cop_repair repair,
                                       const struct cop_dead *dead)
@@ -422,7 +423,8 @@ static void splice_puts_the_lowest_rank_in_place_of_the_root(void **state)
     check_children_are(&tree, 1, expected, 3);
 }
 
-/* In the chain 2 -> 3 -> 0 -> 1 without its root, 0 stands in: above 3, and still above 1. */
+/* In the chain 2 -> 3 -> 0 -> 1 without its root, 0 stands in: above 3, and still above
+ * 1. */
 static void stand_in_takes_its_own_children_along(void **state)
 {
     (void)state;

@@ -232,7 +232,8 @@ struct cop_shape tree_random_table(uint32_t n, struct cop__random *random)
     uint32_t count;
     char *text = need((size_t)n + 1, 2 * TABLE_NAME_MAX);
     size_t length = 0;
-    /* Small ones may be as deep as a chain. Large ones are as flat as people make them. */
+    /* Small ones may be as deep as a chain. Large ones are as flat as people make them.
+     *  */
     uint32_t reach =
         (1 + (uint32_t)cop__random_below(random, 8)) * (n < 40 ? 1 : n / 8);
     for (uint32_t i = 1; i < n; i++) {

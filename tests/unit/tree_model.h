@@ -6,7 +6,8 @@
 
 #include "base/random.h"
 
-/* A tree asked rank by rank and then measured the slow way, to compare with its answers. */
+/* A tree asked rank by rank and then measured the slow way, to compare with its
+ * answers. */
 struct tree_model {
     uint32_t n;
     cop_rank root;
@@ -20,10 +21,10 @@ struct tree_model {
 enum { TREE_DEPTH_EXACT, TREE_DEPTH_BOUND };
 
 /*
- * Asks everything and fails the test on the first answer that is wrong: exactly the living,
- * connected, without cycle; children and parents inverse and in the order of sends; sizes,
- * depths, levels. `pairs` pairs of ranks are tried for is_below and next_hop, or all of
- * them if there are no more than that.
+ * Asks everything and fails the test on the first answer that is wrong: exactly the
+ * living, connected, without cycle; children and parents inverse and in the order of
+ * sends; sizes, depths, levels. `pairs` pairs of ranks are tried for is_below and
+ * next_hop, or all of them if there are no more than that.
  */
 void tree_check(const struct cop_tree *tree, int depth, uint32_t pairs,
                 struct cop__random *random);

@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The promises of a driver (coppice/node.h, 4 to 8) over real sockets, one by one. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/random.h"
+#include "tcp_world.h"
+#include "wire/messages.h"
+
+static const int families[] = {AF_UNIX, AF_INET};
+#define FOR_FAMILIES(i) for (size_t i = 0; i < 2; i++)
+
+/* ---- conditions ---------------------------------------------------------------------- */
+
+/* All that sides 0 and 1 have sent to each other has come. */
+static bool both_have_all(void *context)
+{
+    struct world *world = context;
+    return side_has_all(&world->sides[0], &world->sides[1]) &&
+           side_has_all(&world->sides[1], &world->sides[0]);
+}
+
+static bool first_is_down(void *context)
+{
+    struct world *world = context;
+    return side_downs(&world->sides[0], 1) > 0;
+}
+
+static bool first_is_up(void *context)
+{
+    struct world *world = context;
+    return world->sides[0].ups[1] > 0;
+}
+
+/* ---- promise 4: nothing lost, nothing twice ------------------------------------------ */
+
+static void frames_go_both_ways(void **state)
+{
+    (void)state;
+    FOR_FAMILIES(i)
+    {
+        struct world *world = world_create(families[i]);
+        struct side *a = world_open(world, 0, 3), *b = world_open(world, 1, 4);
+        side_send(a, 1, COP__KIND_NEWS, 100, 100);
+        side_send(a, 1, COP__KIND_DATA, 3, 700000);
+        side_send(b, 0, COP__KIND_NEWS, 5, 100000);
+        world_until(world, both_have_all, world);
+        assert_int_equal(a->lives[1], 4);
+        assert_int_equal(b->lives[0], 3);
+        assert_int_equal(side_downs(a, 1) + side_downs(b, 0), 0);
+        assert_int_equal(a->stats.connections, 1);
+        assert_int_equal(b->stats.connections, 1);
+        world_destroy(world);
+    }
+}
+
+static bool somebody_told(void *context)
+{
+    struct world *world = context;
+    return world->sides[0].stats.acks_sent + world->sides[1].stats.acks_sent > 0;
+}
+
+/* No deadline in sight but those that never matter here. */
+static bool all_is_still(void *context)
+{
+    struct world *world = context;
+    cop_time far = cop__clock_now() + 500 * COP_SEC;
+    return world->sides[0].clock.set > far && world->sides[1].clock.set > far;
+}
+
+/* The last counts go without a frame, a while after it; then nothing stirs any more. */
+static void counts_are_told_in_the_end(void **state)
+{
+    (void)state;
+    struct world *world = world_create(AF_UNIX);
+    struct side *a = world_open(world, 0, 3), *b = world_open(world, 1, 4);
+    side_send(a, 1, COP__KIND_NEWS, 1, 100);
+    world_until(world, both_have_all, world);
+    assert_int_equal(b->stats.acks_sent, 0);
+    world_until(world, somebody_told, world);
+    world_until(world, all_is_still, world);
+    assert_int_equal(b->stats.acks_sent, 1);
+    assert_int_equal(a->stats.acks_sent, 0);
+    world_destroy(world);
+}
+
+/* Cut by either end at random, in the middle of everything; crossing reconnections come
+ * with it, because both have frames to send. */
+static void cuts_lose_nothing(void **state)
+{
+    (void)state;
+    FOR_FAMILIES(i)
+    {
+        struct world *world = world_create(families[i]);
+        struct side *a = world_open(world, 0, 3), *b = world_open(world, 1, 4);
+        struct cop__random random;
+        uint64_t cuts = 0;
+        cop__random_init(&random, 7 + i);
+        for (int round = 0; round < 600; round++) {
+            struct side *side = cop__random_chance(&random, 1, 2) ? a : b;
+            uint16_t kind =
+                cop__random_chance(&random, 1, 3) ? COP__KIND_DATA : COP__KIND_NEWS;
+            side_send(side, 1 - side->id, kind, 1 + (uint32_t)(round % 3),
+                      12 + (uint32_t)cop__random_below(&random, 30000));
+            world_turn(world);
+            side = cop__random_chance(&random, 1, 2) ? a : b;
+            if (cop__random_chance(&random, 1, 4))
+                cuts += cop__peers_cut(side->peers, 1 - side->id) == 0;
+        }
+        world_until(world, both_have_all, world);
+        assert_true(cuts > 10);
+        assert_true(a->stats.resent_frames + b->stats.resent_frames > 0);
+        assert_true(side_downs(a, 1) >= 1 && a->ups[1] >= 2);
+        world_destroy(world);
+    }
+}
+
+/* Both at the same moment: one connection stays, and nobody takes it for a death. */
+static void crossing_connects_make_one(void **state)
+{
+    (void)state;
+    FOR_FAMILIES(i)
+    {
+        for (int round = 0; round < 20; round++) {
+            struct world *world = world_create(families[i]);
+            struct side *a = world_open(world, 0, 3), *b = world_open(world, 1, 4);
+            assert_int_equal(cop__peers_keep(a->peers, 1), 0);
+            assert_int_equal(cop__peers_keep(b->peers, 0), 0);
+            side_send(a, 1, COP__KIND_NEWS, 10, 100);
+            side_send(b, 0, COP__KIND_NEWS, 10, 100);
+            world_until(world, both_have_all, world);
+            assert_int_equal(side_downs(a, 1) + side_downs(b, 0), 0);
+            assert_int_equal(a->stats.connections, 1);
+            assert_int_equal(b->stats.connections, 1);
+            world_destroy(world);
+        }
+    }
+}
+
+/* ---- a wire that breaks at any byte -------------------------------------------------- */
+
+/*
+ * A thread that stands between side 0 and side 1: it takes a connection, makes one to the
+ * other side, passes on some bytes in odd parts, and cuts both.
+ */
+struct cutter {
+    int listener;
+    struct cop__address target;
+    int stop[2];
+    pthread_t thread;
+    uint64_t cuts;
+};
+
+static void pass_until_cut(struct cutter *cutter, int from, int to, uint64_t budget,
+                           struct cop__random *random)
+{
+    uint8_t bytes[4096];
+    int fds[2] = {from, to};
+    for (;;) {
+        struct pollfd polls[3] = {
+            {from, POLLIN, 0}, {to, POLLIN, 0}, {cutter->stop[0], POLLIN, 0}};
+        poll(polls, 3, -1);
+        if (polls[2].revents)
+            return;
+        for (int i = 0; i < 2; i++) {
+            if (!polls[i].revents)
+                continue;
+            uint64_t most = 1 + cop__random_below(random, sizeof bytes);
+            ssize_t got = recv(fds[i], bytes, most < budget ? most : budget, 0);
+            if (got <= 0 || send(fds[1 - i], bytes, (size_t)got, MSG_NOSIGNAL) != got)
+                return;
+            budget -= (uint64_t)got;
+            if (budget == 0)
+                return;
+        }
+    }
+}
+
+static void *cutter_run(void *context)
+{
+    struct cutter *cutter = context;
+    struct cop__random random;
+    cop__random_init(&random, 99);
+    for (;;) {
+        struct pollfd polls[2] = {{cutter->listener, POLLIN, 0},
+                                  {cutter->stop[0], POLLIN, 0}};
+        poll(polls, 2, -1);
+        if (polls[1].revents)
+            return NULL;
+        int from = accept(cutter->listener, NULL, NULL);
+        int to = socket(cutter->target.storage.ss_family, SOCK_STREAM, 0);
+        if (from >= 0 && to >= 0 &&
+            connect(to, (struct sockaddr *)&cutter->target.storage,
+                    cutter->target.length) == 0)
+            pass_until_cut(cutter, from, to, 1 + cop__random_below(&random, 60000),
+                           &random);
+        cutter->cuts++;
+        close(from);
+        close(to);
+    }
+}
+
+static void breaks_at_any_byte_lose_nothing(void **state)
+{
+    (void)state;
+    FOR_FAMILIES(i)
+    {
+        struct world *world = world_create(families[i]);
+        struct side *a = world_open(world, 0, 3), *b = world_open(world, 1, 4);
+        struct cutter cutter = {.target = world->addresses[1]};
+        struct cop__address between;
+        cutter.listener = world_listen(world, "cutter", &between);
+        assert_int_equal(pipe(cutter.stop), 0);
+        assert_int_equal(pthread_create(&cutter.thread, NULL, cutter_run, &cutter), 0);
+        world->addresses[1] = between;
+        /* The way back is closed, so every connection goes through the cutter. */
+        world->addresses[0].length = 0;
+        for (uint32_t j = 0; j < 40; j++) {
+            side_send(a, 1, COP__KIND_NEWS, 5, 20 + 100 * j);
+            side_send(b, 0, COP__KIND_NEWS, 5, 20 + 70 * j);
+            side_send(a, 1, COP__KIND_DATA, 1, 100 + 1000 * j);
+            world_turn(world);
+        }
+        assert_int_equal(cop__peers_keep(a->peers, 1), 0);
+        while (!both_have_all(world)) {
+            /* Side 1 cannot call, and side 0 has nothing to send in the end: as the node
+             * would, it asks again. */
+            cop__peers_keep(a->peers, 1);
+            uv_run(&world->loop, UV_RUN_ONCE);
+        }
+        assert_int_equal(write(cutter.stop[1], "x", 1), 1);
+        assert_int_equal(pthread_join(cutter.thread, NULL), 0);
+        assert_true(cutter.cuts > 5);
+        close(cutter.listener);
+        close(cutter.stop[0]);
+        close(cutter.stop[1]);
+        if (between.storage.ss_family == AF_UNIX)
+            unlink(((struct sockaddr_un *)&between.storage)->sun_path);
+        world->addresses[1] = cutter.target;
+        world_destroy(world);
+    }
+}
+
+/* ---- promises 5 and 6: reasons ------------------------------------------------------- */
+
+static void nobody_there_is_refused(void **state)
+{
+    (void)state;
+    FOR_FAMILIES(i)
+    {
+        struct world *world = world_create(families[i]);
+        struct side *a = world_open(world, 0, 3);
+        close(world_listen(world, "1", &world->addresses[1]));
+        side_send(a, 1, COP__KIND_NEWS, 1, 100);
+        world_until(world, first_is_down, world);
+        assert_int_equal(a->downs[1][COP_DOWN_REFUSED], 1);
+        assert_int_equal(side_downs(a, 1), 1);
+        /* Nobody tries again by itself, and it holds nobody up. */
+        assert_int_equal(a->stats.connects, 1);
+        assert_int_equal(a->stats.backlog_bytes, 0);
+        /* The wish of the node does. */
+        assert_int_equal(cop__peers_keep(a->peers, 1), 0);
+        while (side_downs(a, 1) < 2)
+            uv_run(&world->loop, UV_RUN_ONCE);
+        assert_int_equal(a->downs[1][COP_DOWN_REFUSED], 2);
+        world_destroy(world);
+    }
+}
+
+static void a_missing_path_or_address_is_refused(void **state)
+{
+    (void)state;
+    struct world *world = world_create(AF_UNIX);
+    struct side *a = world_open(world, 0, 3);
+    close(world_listen(world, "1", &world->addresses[1]));
+    unlink(((struct sockaddr_un *)&world->addresses[1].storage)->sun_path);
+    assert_int_equal(cop__peers_keep(a->peers, 1), 0);
+    assert_int_equal(cop__peers_keep(a->peers, 2), 0);
+    world_until(world, first_is_down, world);
+    assert_int_equal(a->downs[1][COP_DOWN_REFUSED], 1);
+    assert_int_equal(a->downs[2][COP_DOWN_REFUSED], 1);
+    world_destroy(world);
+}
+
+static void no_answer_is_silence(void **state)
+{
+    (void)state;
+    FOR_FAMILIES(i)
+    {
+        struct world *world = world_create(families[i]);
+        world->connect_timeout_ns = 20 * COP_MSEC;
+        struct side *a = world_open(world, 0, 3);
+        int mute = world_listen(world, "1", &world->addresses[1]);
+        assert_int_equal(cop__peers_keep(a->peers, 1), 0);
+        world_until(world, first_is_down, world);
+        assert_int_equal(a->downs[1][COP_DOWN_SILENT], 1);
+        assert_int_equal(a->stats.timed_out, 1);
+        close(mute);
+        world_destroy(world);
+    }
+}
+
+static void a_crash_is_closed_then_refused(void **state)
+{
+    (void)state;
+    FOR_FAMILIES(i)
+    {
+        struct world *world = world_create(families[i]);
+        struct side *a = world_open(world, 0, 3), *b = world_open(world, 1, 4);
+        assert_int_equal(cop__peers_keep(a->peers, 1), 0);
+        world_until(world, first_is_up, world);
+        world_crash(b);
+        world_until(world, first_is_down, world);
+        assert_int_equal(a->downs[1][COP_DOWN_CLOSED], 1);
+        assert_int_equal(side_downs(a, 1), 1);
+        assert_int_equal(cop__peers_keep(a->peers, 1), 0);
+        while (side_downs(a, 1) < 2)
+            uv_run(&world->loop, UV_RUN_ONCE);
+        assert_int_equal(a->downs[1][COP_DOWN_REFUSED], 1);
+        world_destroy(world);
+    }
+}
+
+/* BYE alone is nothing; that nobody is there when we call again is something. */
+static void a_farewell_is_refused_only_if_needed(void **state)
+{
+    (void)state;
+    struct world *world = world_create(AF_UNIX);
+    struct side *a = world_open(world, 0, 3), *b = world_open(world, 1, 4);
+    struct side *c = world_open(world, 2, 5);
+    assert_int_equal(cop__peers_keep(a->peers, 1), 0);
+    side_send(c, 1, COP__KIND_NEWS, 1, 100);
+    world_until(world, first_is_up, world);
+    while (!side_has_all(c, b) || c->stats.connections < 1)
+        uv_run(&world->loop, UV_RUN_ONCE);
+    /* So that nothing of c's is left to be counted. */
+    side_send(b, 2, COP__KIND_NEWS, 1, 100);
+    while (!side_has_all(b, c))
+        uv_run(&world->loop, UV_RUN_ONCE);
+    world_close(b);
+    world_until(world, first_is_down, world);
+    assert_int_equal(a->downs[1][COP_DOWN_REFUSED], 1);
+    assert_int_equal(a->downs[1][COP_DOWN_CLOSED], 0);
+    while (c->stats.connections > 0)
+        uv_run(&world->loop, UV_RUN_ONCE);
+    assert_int_equal(side_downs(c, 1), 0);
+    world_destroy(world);
+}
+
+/* ---- promise 7: lives ---------------------------------------------------------------- */
+
+static bool first_met_second_life(void *context)
+{
+    struct world *world = context;
+    return world->sides[0].lives[1] == 9;
+}
+
+static void another_life_is_told_before_its_frames(void **state)
+{
+    (void)state;
+    FOR_FAMILIES(i)
+    {
+        struct world *world = world_create(families[i]);
+        struct side *a = world_open(world, 0, 3), *b = world_open(world, 1, 4);
+        side_send(a, 1, COP__KIND_NEWS, 50, 100);
+        side_send(b, 0, COP__KIND_NEWS, 50, 100);
+        world_until(world, both_have_all, world);
+        /* These are for a life that will not hear them. */
+        side_send(a, 1, COP__KIND_NEWS, 50, 100);
+        world_crash(b);
+        b = world_open(world, 1, 9);
+        memset(&a->with[1].sent, 0, sizeof a->with[1].sent);
+        side_send(b, 0, COP__KIND_NEWS, 3, 100);
+        world_until(world, first_met_second_life, world);
+        side_send(a, 1, COP__KIND_NEWS, 7, 100);
+        world_until(world, both_have_all, world);
+        assert_int_equal(b->with[0].came[COP__LANE_CONTROL], 7);
+        world_destroy(world);
+    }
+}
+
+static void an_earlier_life_is_refused(void **state)
+{
+    (void)state;
+    struct world *world = world_create(AF_INET);
+    struct side *a = world_open(world, 0, 3), *b = world_open(world, 1, 4);
+    b->known[0] = 5;
+    side_send(a, 1, COP__KIND_NEWS, 1, 100);
+    world_until(world, first_is_down, world);
+    assert_int_equal(a->downs[1][COP_DOWN_REFUSED], 1);
+    assert_non_null(strstr(a->line, "a later life of you is known here"));
+    assert_int_equal(b->stats.refused_identity, 1);
+    assert_int_equal(b->ups[0], 0);
+    /* And if it is the one that answers, the one who asked sees through it. */
+    b->known[0] = 0;
+    a->known[1] = 6;
+    assert_int_equal(cop__peers_keep(a->peers, 1), 0);
+    while (side_downs(a, 1) < 2)
+        uv_run(&world->loop, UV_RUN_ONCE);
+    assert_int_equal(a->ups[1], 0);
+    assert_int_equal(a->stats.refused_identity, 1);
+    world_destroy(world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(frames_go_both_ways),
+        cmocka_unit_test(counts_are_told_in_the_end),
+        cmocka_unit_test(cuts_lose_nothing),
+        cmocka_unit_test(crossing_connects_make_one),
+        cmocka_unit_test(breaks_at_any_byte_lose_nothing),
+        cmocka_unit_test(nobody_there_is_refused),
+        cmocka_unit_test(a_missing_path_or_address_is_refused),
+        cmocka_unit_test(no_answer_is_silence),
+        cmocka_unit_test(a_crash_is_closed_then_refused),
+        cmocka_unit_test(a_farewell_is_refused_only_if_needed),
+        cmocka_unit_test(another_life_is_told_before_its_frames),
+        cmocka_unit_test(an_earlier_life_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "args.h"
+#include "commands.h"
+#include "draw.h"
+#include "json.h"
+#include "nodeset.h"
+#include "say.h"
+
+#include <coppice/error.h>
+#include <coppice/tree.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/*
+ * `coppice tree`: what a shape looks like, and what a repair makes of it. Nothing is
+ * started and nobody is asked: trees are functions.
+ */
+#define FOLD_ABOVE 40u                     /* ranks; up to here each has its own line */
+#define FILE_BYTES_MAX (64u * 1024 * 1024) /* of a topology file */
+
+struct request {
+    const char *shape;
+    uint64_t n;
+    uint64_t root;
+    uint64_t hosts;
+    uint64_t lines;
+    const char *dead;
+    const char *repair;
+    bool ascii;
+    bool dot;
+    bool json;
+};
+
+/* ---- the shape ------------------------------------------------------------------- */
+
+/* The whole file, to be freed; NULL if it cannot be had, and it has been said why. */
+static char *read_file(const char *path, size_t *length, int *code)
+{
+    FILE *file = fopen(path, "rb");
+    char *text = file == NULL ? NULL : malloc(FILE_BYTES_MAX + 1);
+    if (text != NULL) {
+        *length = fread(text, 1, FILE_BYTES_MAX + 1, file);
+        if (!ferror(file) && *length <= FILE_BYTES_MAX) {
+            (void)fclose(file);
+            return text;
+        }
+    }
+    const char *why = file != NULL && text != NULL && !ferror(file)
+                          ? "it is larger than 64 MiB"
+                          : strerror(errno);
+    *code = fail(EXIT_USAGE, "tree: cannot read '%s': %s", path, why);
+    if (file != NULL)
+        (void)fclose(file);
+    free(text);
+    return NULL;
+}
+
+static int load_file(const char *path, uint64_t wanted, struct cop_tree *tree)
+{
+    char message[256];
+    size_t length;
+    int code = 0;
+    char *text = read_file(path, &length, &code);
+    if (text == NULL)
+        return code;
+    int error = cop_shape_from_topology(text, length, &tree->shape, &tree->n, message,
+                                        sizeof message);
+    free(text);
+    if (error == COP_ENOMEM)
+        return fail(EXIT_FAILED, "tree: out of memory");
+    if (error != 0)
+        return fail(EXIT_USAGE, "tree: %s: %s", path, message);
+    if (wanted != 0 && wanted != tree->n)
+        return fail(EXIT_USAGE, "tree: '%s' has %u names, not %llu; leave N out", path,
+                    tree->n, (unsigned long long)wanted);
+    return 0;
+}
+
+/* Hosts of equal size, as near as may be, each with consecutive ranks. */
+static int spread_over_hosts(uint64_t hosts, struct cop_tree *tree)
+{
+    struct cop_shape leaders;
+    if (hosts == 0)
+        return fail(EXIT_USAGE, "tree: a shape with hosts needs --hosts H, how many "
+                                "there are");
+    if (hosts > tree->n)
+        return fail(EXIT_USAGE, "tree: --hosts is %llu, but there are only %u ranks",
+                    (unsigned long long)hosts, tree->n);
+    uint32_t *host_of = malloc(tree->n * sizeof *host_of);
+    if (host_of == NULL)
+        return fail(EXIT_FAILED, "tree: out of memory");
+    for (uint32_t rank = 0; rank < tree->n; rank++)
+        host_of[rank] = (uint32_t)(rank * hosts / tree->n);
+    int error = cop_shape_make(tree->shape.inner, tree->shape.k, &leaders);
+    if (error == 0)
+        error = cop_shape_from_hosts(&leaders, host_of, tree->n, &tree->shape);
+    free(host_of);
+    return error == 0 ? 0 : fail(EXIT_FAILED, "tree: %s", cop_strerror(error));
+}
+
+static int make_shape(const struct request *request, struct cop_tree *tree)
+{
+    char message[256];
+    if (cop_shape_parse(request->shape, &tree->shape, message, sizeof message) != 0)
+        return fail(EXIT_USAGE, "tree: %s", message);
+    if (request->hosts != 0 && tree->shape.kind != COP_SHAPE_HOSTS)
+        return fail(EXIT_USAGE, "tree: --hosts goes with a shape hosts:SHAPE only");
+    if (tree->shape.kind == COP_SHAPE_TABLE)
+        return load_file(request->shape + strlen("file:"), request->n, tree);
+    if (request->n == 0)
+        return fail(EXIT_USAGE, "tree: N, the number of ranks, is missing");
+    tree->n = (uint32_t)request->n;
+    if (tree->shape.kind == COP_SHAPE_HOSTS)
+        return spread_over_hosts(request->hosts, tree);
+    return 0;
+}
+
+/* ---- the dead -------------------------------------------------------------------- */
+
+/* "7" or "7-9" at the front of the list; *text goes on to what follows it. */
+static bool take_range(const char **text, uint64_t *low, uint64_t *high)
+{
+    char *end;
+    if (**text < '0' || **text > '9')
+        return false;
+    *low = *high = strtoull(*text, &end, 10);
+    if (*end == '-') {
+        if (end[1] < '0' || end[1] > '9')
+            return false;
+        *high = strtoull(end + 1, &end, 10);
+    }
+    *text = end;
+    return true;
+}
+
+/* Marks the ranks of "3,7-9". */
+static int mark_dead(const char *list, uint32_t n, bool *is_dead)
+{
+    for (const char *at = list;; at++) {
+        uint64_t low, high;
+        if (!take_range(&at, &low, &high) || (*at != ',' && *at != '\0'))
+            return fail(EXIT_USAGE, "tree: --dead takes ranks such as 3,7-9, not '%s'",
+                        list);
+        if (low > high)
+            return fail(EXIT_USAGE, "tree: --dead %s: a range goes from low to high",
+                        list);
+        if (high >= n)
+            return fail(EXIT_USAGE, "tree: --dead %s: the highest rank is %u", list,
+                        n - 1);
+        for (uint64_t rank = low; rank <= high; rank++)
+            is_dead[rank] = true;
+        if (*at == '\0')
+            return 0;
+    }
+}
+
+static int list_dead(const bool *is_dead, uint32_t n, struct cop_ranks *out)
+{
+    for (cop_rank rank = 0; rank < n; rank++)
+        if (is_dead[rank] && cop_ranks_push(out, rank) != 0)
+            return fail(EXIT_FAILED, "tree: out of memory");
+    return 0;
+}
+
+static int read_dead(const char *list, uint32_t n, struct cop_ranks *out)
+{
+    if (list == NULL)
+        return 0;
+    bool *is_dead = calloc(n, sizeof *is_dead);
+    if (is_dead == NULL)
+        return fail(EXIT_FAILED, "tree: out of memory");
+    int code = mark_dead(list, n, is_dead);
+    if (code == 0)
+        code = list_dead(is_dead, n, out);
+    free(is_dead);
+    return code;
+}
+
+/* ---- output ---------------------------------------------------------------------- */
+
+static const char *const repair_names[] = {"splice", "promote", "rebalance"};
+
+/* UTF-8, unless the environment names another character set. */
+static bool is_utf8(void)
+{
+    static const char *const variables[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+    for (size_t i = 0; i < 3; i++) {
+        const char *value = getenv(variables[i]);
+        if (value == NULL || *value == '\0')
+            continue;
+        const char *set = strchr(value, '.');
+        return set != NULL && (strncasecmp(set, ".utf-8", 6) == 0 ||
+                               strncasecmp(set, ".utf8", 5) == 0);
+    }
+    return true;
+}
+
+static const char *label(const void *context, cop_rank rank)
+{
+    return cop_shape_label(context, rank);
+}
+
+static void print_summary(const struct cop_tree *tree)
+{
+    char shape[64];
+    uint32_t dead = cop_dead_count(tree->dead);
+    (void)cop_shape_print(&tree->shape, shape, sizeof shape);
+    printf("%s, %u ranks", shape, tree->n);
+    if (dead > 0)
+        printf(", %u dead, %s", dead, repair_names[tree->repair]);
+    if (dead < tree->n) {
+        bool bound = dead > 0 || tree->shape.kind == COP_SHAPE_HOSTS;
+        printf(", %s%u levels", bound ? "at most " : "",
+               cop_tree_depth(tree, cop_tree_root(tree)));
+    }
+    printf("\n");
+}
+
+static void json_rank(struct json *json, const char *key, cop_rank rank)
+{
+    json_key(json, key);
+    if (rank == COP_RANK_NONE)
+        json_null(json);
+    else
+        json_u64(json, rank);
+}
+
+static int json_node(struct json *json, const struct cop_tree *tree, cop_rank rank,
+                     struct cop_ranks *children)
+{
+    if (cop_tree_children(tree, rank, children) != 0)
+        return COP_ENOMEM;
+    json_begin_object(json);
+    json_put_u64(json, "rank", rank);
+    if (cop_shape_label(&tree->shape, rank) != NULL)
+        json_put_string(json, "label", cop_shape_label(&tree->shape, rank));
+    json_rank(json, "parent", cop_tree_parent(tree, rank));
+    json_put_u64(json, "level", cop_tree_level(tree, rank));
+    json_put_u64(json, "size", cop_tree_size(tree, rank));
+    json_put_u64(json, "depth", cop_tree_depth(tree, rank));
+    json_key(json, "children");
+    json_begin_array(json);
+    for (uint32_t i = 0; i < children->count; i++)
+        json_u64(json, children->items[i]);
+    json_end_array(json);
+    json_end_object(json);
+    return 0;
+}
+
+static int json_nodes(struct json *json, const struct cop_tree *tree)
+{
+    struct cop_ranks children = {0};
+    int error = 0;
+    json_key(json, "nodes");
+    json_begin_array(json);
+    for (cop_rank rank = 0; rank < tree->n && error == 0; rank++)
+        if (!cop_dead_has(tree->dead, rank))
+            error = json_node(json, tree, rank, &children);
+    json_end_array(json);
+    cop_ranks_free(&children);
+    return error;
+}
+
+static int print_json(const struct cop_tree *tree)
+{
+    char shape[64];
+    struct json json;
+    const struct cop_dead *dead = tree->dead;
+    char *folded = nodeset_fold_ids("n", dead->extra, dead->extra_count);
+    if (folded == NULL)
+        return COP_ENOMEM;
+    (void)cop_shape_print(&tree->shape, shape, sizeof shape);
+    json_init(&json, stdout);
+    json_begin_object(&json);
+    json_put_string(&json, "schema", "coppice.tree.v1");
+    json_put_string(&json, "shape", shape);
+    json_put_u64(&json, "n", tree->n);
+    json_put_string(&json, "repair", repair_names[tree->repair]);
+    json_put_string(&json, "dead", folded);
+    json_put_u64(&json, "living", tree->n - dead->extra_count);
+    json_rank(&json, "root", cop_tree_root(tree));
+    int error = json_nodes(&json, tree);
+    json_end_object(&json);
+    free(folded);
+    return error;
+}
+
+static int print_tree(const struct request *request, const struct cop_tree *tree)
+{
+    struct draw_options options = {
+        .color = has_colour(stdout),
+        .utf8 = !request->ascii && is_utf8(),
+        .fold = tree->n > FOLD_ABOVE,
+        .lines = (uint32_t)request->lines,
+        .label = tree->shape.kind == COP_SHAPE_TABLE ? label : NULL,
+        .context = &tree->shape,
+    };
+    int error;
+    if (request->json) {
+        error = print_json(tree);
+    } else if (request->dot) {
+        error = draw_dot(stdout, tree, &options);
+    } else {
+        print_summary(tree);
+        error = draw_tree(stdout, tree, &options);
+    }
+    /* main() says what is wrong with the output. */
+    if (error == 0 || error == COP_EIO)
+        return EXIT_DONE;
+    return fail(EXIT_FAILED, "tree: %s", cop_strerror(error));
+}
+
+/* ---- the command ----------------------------------------------------------------- */
+
+static int read_repair(const char *text, enum cop_repair *out)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        if (strcmp(text, repair_names[i]) == 0) {
+            *out = (enum cop_repair)i;
+            return 0;
+        }
+    }
+    return fail(EXIT_USAGE, "tree: --repair is splice, promote or rebalance, not '%s'",
+                text);
+}
+
+static int run(const struct request *request)
+{
+    struct cop_tree tree = {.n = 0};
+    struct cop_ranks ranks = {0};
+    int code = read_repair(request->repair, &tree.repair);
+    if (code == 0)
+        code = make_shape(request, &tree);
+    if (code == 0 && request->root >= tree.n)
+        code = fail(EXIT_USAGE, "tree: --root is %llu, but the highest rank is %u",
+                    (unsigned long long)request->root, tree.n - 1);
+    if (code == 0)
+        code = read_dead(request->dead, tree.n, &ranks);
+    if (code == 0) {
+        struct cop_dead dead = {NULL, ranks.items, ranks.count};
+        tree.root = (cop_rank)request->root;
+        tree.dead = &dead;
+        code = print_tree(request, &tree);
+    }
+    cop_ranks_free(&ranks);
+    cop_shape_unref(&tree.shape);
+    return code;
+}
+
+int cmd_tree(int argc, char **argv)
+{
+    struct request request = {.lines = 200, .repair = repair_names[0]};
+    const struct args_option options[] = {
+        {0, "root", "R", "rank of the root (0)", ARGS_NUMBER, &request.root, 0,
+         COP_MEMBERS_MAX - 1},
+        {0, "dead", "LIST", "ranks that are dead, such as 3,7-9", ARGS_TEXT,
+         &request.dead, 0, 0},
+        {0, "repair", "POLICY", "splice (which is the default), promote or rebalance",
+         ARGS_TEXT, &request.repair, 0, 0},
+        {0, "hosts", "H", "for hosts:SHAPE: spread the ranks over H hosts", ARGS_NUMBER,
+         &request.hosts, 1, COP_MEMBERS_MAX},
+        {0, "lines", "L", "draw at most so many lines (200); 0 for all", ARGS_NUMBER,
+         &request.lines, 0, UINT32_MAX},
+        {0, "ascii", NULL, "draw without special characters", ARGS_FLAG, &request.ascii,
+         0, 0},
+        {0, "dot", NULL, "print it for Graphviz", ARGS_FLAG, &request.dot, 0, 0},
+        {0, "json", NULL, "print one object: coppice.tree.v1", ARGS_FLAG, &request.json,
+         0, 0},
+        {0},
+    };
+    struct args args = {
+        .name = "tree",
+        .usage = "[options] SHAPE [N]",
+        .text =
+            "Draws the tree of N ranks that a shape gives, with children in the order\n"
+            "in which a broadcast sends to them, and what a repair makes of it when\n"
+            "some are dead. Shapes: binomial, kary:K, radix:A, knomial:K, flat, "
+            "chain,\n"
+            "hosts:SHAPE (with --hosts), file:PATH (a topology file; without N).",
+        .options = options,
+        .least = 1,
+        .most = 2,
+    };
+    int code;
+    if (!args_parse(&args, argc, argv, &code))
+        return code;
+    request.shape = args.operands[0];
+    if (args.count > 1 &&
+        parse_number(args.operands[1], 1, COP_MEMBERS_MAX, &request.n) != 0)
+        return fail(EXIT_USAGE, "tree: N is a number from 1 to %u, not '%s'",
+                    COP_MEMBERS_MAX, args.operands[1]);
+    if (request.dot && request.json)
+        return fail(EXIT_USAGE, "tree: --dot and --json exclude each other");
+    return run(&request);
+}
