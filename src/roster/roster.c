@@ -49,7 +49,7 @@ static bool has_entry(const struct roster *roster, uint32_t at, cop_id id)
 struct cop__belief cop__roster_get(const struct cop_node *node, cop_id id)
 {
     const struct roster *roster = state(node);
-    uint32_t at = find(roster, id);
+    uint32_t at = roster->count > 0 ? find(roster, id) : 0;
     if (has_entry(roster, at, id))
         return roster->entries[at];
     cop_rank rank = cop_view_rank(node->view, id);

@@ -144,6 +144,7 @@ size_t cop__sweeps_bytes(const struct cop_node *node)
 {
     const struct cop__sweeps *sweeps = cop__sweeps(node);
     size_t bytes = sweeps->origin_capacity * sizeof *sweeps->origins;
+    bytes += sweeps->spare ? sizeof *sweeps->spare : 0;
     for (const struct cop__sweep *sweep = sweeps->first; sweep; sweep = sweep->next) {
         size_t parts = sweep->part_capacity > 1 ? sweep->part_capacity : 0;
         bytes +=

@@ -96,6 +96,7 @@ struct cop__sweep {
 
 struct cop__sweeps {
     struct cop__sweep *first;
+    struct cop__sweep *spare; /* memory of one that ended, for the next: or NULL */
     uint32_t count;
     struct cop__origin *origins; /* sorted by id */
     uint32_t origin_count, origin_capacity;

@@ -29,7 +29,9 @@ struct cop__sweep *cop__sweep_find(const struct cop_node *node, cop_id initiator
     return sweep;
 }
 
-static void free_sweep(struct cop__sweep *sweep)
+/* The memory of one is kept: sweeps follow each other, and a node that finds the next one
+ * where the last one was finds it in its cache. */
+static void free_sweep(struct cop__sweeps *sweeps, struct cop__sweep *sweep)
 {
     cop__sweep_free_parts(sweep);
     free(sweep->children);
@@ -37,7 +39,20 @@ static void free_sweep(struct cop__sweep *sweep)
     cop_ranks_free(&sweep->strangers);
     cop_buf_unref(sweep->request);
     cop_buf_unref(sweep->outcome);
-    free(sweep);
+    if (sweeps->spare)
+        free(sweep);
+    else
+        sweeps->spare = sweep;
+}
+
+static struct cop__sweep *take_sweep(struct cop__sweeps *sweeps)
+{
+    struct cop__sweep *sweep = sweeps->spare;
+    if (!sweep)
+        return calloc(1, sizeof *sweep);
+    sweeps->spare = NULL;
+    *sweep = (struct cop__sweep){0};
+    return sweep;
 }
 
 /* Calls that look at sweeps are bracketed by these two; what ends between them is freed
@@ -64,7 +79,7 @@ void cop__sweeps_reap(struct cop_node *node, uint32_t busy)
         }
         *at = sweep->next;
         sweeps->count--;
-        free_sweep(sweep);
+        free_sweep(sweeps, sweep);
     }
 }
 
@@ -195,7 +210,7 @@ static void on_deadline(struct cop_node *node, struct cop__node_timer *timer)
 static struct cop__sweep *create(struct cop_node *node, const struct cop_tree *tree,
                                  cop_time left_ns, struct cop__bytes payload)
 {
-    struct cop__sweep *sweep = calloc(1, sizeof *sweep);
+    struct cop__sweep *sweep = take_sweep(cop__sweeps(node));
     if (!sweep)
         return NULL;
     if (payload.length > 0) {
@@ -476,8 +491,9 @@ static void fini(struct cop_node *node)
     while (sweeps->first) {
         struct cop__sweep *sweep = sweeps->first;
         sweeps->first = sweep->next;
-        free_sweep(sweep);
+        free_sweep(sweeps, sweep);
     }
+    free(sweeps->spare);
     free(sweeps->origins);
 }
 
