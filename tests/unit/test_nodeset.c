@@ -146,10 +146,8 @@ static void ids_fold_like_names(void **state)
         uint32_t count;
         const char *folded;
     } cases[] = {
-        {{0}, 0, ""},
-        {{5}, 1, "n5"},
-        {{5, 6}, 2, "n[5-6]"},
-        {{0, 1, 2, 7, 12, 13}, 6, "n[0-2,7,12-13]"},
+        {{0}, 0, ""},          {{5}, 1, "n5"},
+        {{5, 6}, 2, "n[5-6]"}, {{0, 1, 2, 7, 12, 13}, 6, "n[0-2,7,12-13]"},
         {{3, 5}, 2, "n[3,5]"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -231,7 +231,7 @@ static void pump(struct model *model, struct side *side)
         return;
     if (cop__session_must_tell(&side->friend.session))
         side->open->link.must_tell = true;
-    cop__batch_init(&batch, model->space);
+    cop__batch_init(&batch, model->space, sizeof model->space);
     cop__link_gather(&side->open->link, &batch);
     for (uint32_t i = 0; i < batch.count; i++)
         end_write(side->open, batch.spans[i].data, batch.spans[i].length);

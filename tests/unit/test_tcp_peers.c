@@ -212,6 +212,15 @@ static void *cutter_run(void *context)
     }
 }
 
+/* Side 1 cannot call, and side 0 has nothing to send in the end: as a node would, it asks
+ * for a connection again. */
+static bool first_asks_again(void *context)
+{
+    struct world *world = context;
+    cop__peers_keep(world->sides[0].peers, 1);
+    return both_have_all(world);
+}
+
 static void breaks_at_any_byte_lose_nothing(void **state)
 {
     (void)state;
@@ -230,16 +239,11 @@ static void breaks_at_any_byte_lose_nothing(void **state)
         for (uint32_t j = 0; j < 40; j++) {
             side_send(a, 1, COP__KIND_NEWS, 5, 20 + 100 * j);
             side_send(b, 0, COP__KIND_NEWS, 5, 20 + 70 * j);
-            side_send(a, 1, COP__KIND_DATA, 1, 100 + 1000 * j);
+            side_send(a, 1, COP__KIND_DATA, 1, 100 + 500 * j);
             world_turn(world);
         }
         assert_int_equal(cop__peers_keep(a->peers, 1), 0);
-        while (!both_have_all(world)) {
-            /* Side 1 cannot call, and side 0 has nothing to send in the end: as the node
-             * would, it asks again. */
-            cop__peers_keep(a->peers, 1);
-            uv_run(&world->loop, UV_RUN_ONCE);
-        }
+        world_until(world, first_asks_again, world);
         assert_int_equal(write(cutter.stop[1], "x", 1), 1);
         assert_int_equal(pthread_join(cutter.thread, NULL), 0);
         assert_true(cutter.cuts > 5);
@@ -272,9 +276,7 @@ static void nobody_there_is_refused(void **state)
         assert_int_equal(a->stats.backlog_bytes, 0);
         /* The wish of the node does. */
         assert_int_equal(cop__peers_keep(a->peers, 1), 0);
-        while (side_downs(a, 1) < 2)
-            uv_run(&world->loop, UV_RUN_ONCE);
-        assert_int_equal(a->downs[1][COP_DOWN_REFUSED], 2);
+        world_until_count(world, &a->downs[1][COP_DOWN_REFUSED], 2);
         world_destroy(world);
     }
 }
@@ -326,11 +328,15 @@ static void a_crash_is_closed_then_refused(void **state)
         assert_int_equal(a->downs[1][COP_DOWN_CLOSED], 1);
         assert_int_equal(side_downs(a, 1), 1);
         assert_int_equal(cop__peers_keep(a->peers, 1), 0);
-        while (side_downs(a, 1) < 2)
-            uv_run(&world->loop, UV_RUN_ONCE);
-        assert_int_equal(a->downs[1][COP_DOWN_REFUSED], 1);
+        world_until_count(world, &a->downs[1][COP_DOWN_REFUSED], 1);
         world_destroy(world);
     }
+}
+
+static bool third_is_alone(void *context)
+{
+    struct world *world = context;
+    return world->sides[2].stats.connections == 0;
 }
 
 /* BYE alone is nothing; that nobody is there when we call again is something. */
@@ -343,18 +349,15 @@ static void a_farewell_is_refused_only_if_needed(void **state)
     assert_int_equal(cop__peers_keep(a->peers, 1), 0);
     side_send(c, 1, COP__KIND_NEWS, 1, 100);
     world_until(world, first_is_up, world);
-    while (!side_has_all(c, b) || c->stats.connections < 1)
-        uv_run(&world->loop, UV_RUN_ONCE);
-    /* So that nothing of c's is left to be counted. */
+    world_until_stat(world, &b->with[2].came[COP__LANE_CONTROL], 1);
+    /* It carries the count: nothing of side 2's is left to be sent again. */
     side_send(b, 2, COP__KIND_NEWS, 1, 100);
-    while (!side_has_all(b, c))
-        uv_run(&world->loop, UV_RUN_ONCE);
+    world_until_stat(world, &c->with[1].came[COP__LANE_CONTROL], 1);
     world_close(b);
     world_until(world, first_is_down, world);
     assert_int_equal(a->downs[1][COP_DOWN_REFUSED], 1);
     assert_int_equal(a->downs[1][COP_DOWN_CLOSED], 0);
-    while (c->stats.connections > 0)
-        uv_run(&world->loop, UV_RUN_ONCE);
+    world_until(world, third_is_alone, world);
     assert_int_equal(side_downs(c, 1), 0);
     world_destroy(world);
 }
@@ -407,8 +410,7 @@ static void an_earlier_life_is_refused(void **state)
     b->known[0] = 0;
     a->known[1] = 6;
     assert_int_equal(cop__peers_keep(a->peers, 1), 0);
-    while (side_downs(a, 1) < 2)
-        uv_run(&world->loop, UV_RUN_ONCE);
+    world_until_count(world, &a->downs[1][COP_DOWN_REFUSED], 2);
     assert_int_equal(a->ups[1], 0);
     assert_int_equal(a->stats.refused_identity, 1);
     world_destroy(world);

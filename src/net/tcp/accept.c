@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Taking connections. Not with uv_listen: when descriptors run out it takes and closes what
+ * waits, which looks like a death to whoever connected. Here the others wait for a moment.
+ */
+#include <errno.h>
+#include <unistd.h>
+
+#include "net/tcp/table.h"
+
+#define PAUSE (200 * COP_MSEC)
+/* So many at a time, then it is the turn of those who are connected. */
+#define ACCEPTS_MAX 64
+
+/* The one that has waited longest makes room: it had the most time to say something. */
+static void make_room(struct cop__peers *peers)
+{
+    struct cop__conn *conn = peers->first;
+    uint64_t held;
+    while (conn && conn->state != COP__CONN_STRANGER)
+        conn = conn->next;
+    if (!conn)
+        return;
+    if (cop__notice_is_due(&peers->strangers_full, cop__clock_now(), &held))
+        cop__log(peers->config.log, COP_LOG_WARN,
+                 "too many connections that say nothing: closing the oldest "
+                 "(%llu more like this)",
+                 (unsigned long long)held);
+    cop__conn_close(conn);
+}
+
+static void take(struct cop__peers *peers, int fd)
+{
+    if (peers->strangers >= peers->config.strangers_max)
+        make_room(peers);
+    struct cop__conn *conn = cop__conn_create(peers, COP__CONN_STRANGER);
+    if (!conn) {
+        close(fd);
+        return;
+    }
+    peers->config.stats->accepts++;
+    if (cop__stream_adopt(&conn->stream, fd, peers->listen_family) != 0)
+        cop__conn_close(conn);
+    else
+        cop__conn_expect(conn);
+}
+
+static void on_pollable(uv_poll_t *poll, int status, int events);
+
+static void pause_accepting(struct cop__peers *peers, int error)
+{
+    uint64_t held;
+    peers->config.stats->shortages++;
+    if (cop__notice_is_due(&peers->shortage, cop__clock_now(), &held))
+        cop__log(peers->config.log, COP_LOG_WARN,
+                 "cannot take connections for now: %s (%llu more like this)",
+                 uv_strerror(error), (unsigned long long)held);
+    uv_poll_stop(&peers->listener);
+    cop__alarm_start(peers->config.clock, &peers->resume, cop__clock_now() + PAUSE);
+}
+
+static void on_resume(struct cop__alarm *alarm, cop_time now)
+{
+    struct cop__peers *peers =
+        (struct cop__peers *)((char *)alarm - offsetof(struct cop__peers, resume));
+    int error = uv_poll_start(&peers->listener, UV_READABLE, on_pollable);
+    (void)now;
+    if (error != 0)
+        pause_accepting(peers, error);
+}
+
+static void on_pollable(uv_poll_t *poll, int status, int events)
+{
+    struct cop__peers *peers = poll->data;
+    (void)events;
+    if (status != 0) {
+        pause_accepting(peers, status);
+        return;
+    }
+    for (int i = 0; i < ACCEPTS_MAX; i++) {
+        int fd = accept4(peers->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0)
+            take(peers, fd);
+        else if (errno == EAGAIN)
+            return;
+        else if (errno != EINTR && errno != ECONNABORTED && errno != EPROTO) {
+            pause_accepting(peers, -errno);
+            return;
+        }
+    }
+}
+
+static int family_of(int fd)
+{
+    struct sockaddr_storage address;
+    socklen_t length = sizeof address;
+    if (getsockname(fd, (struct sockaddr *)&address, &length) != 0)
+        return -1;
+    return address.ss_family;
+}
+
+static void on_listener_closed(uv_handle_t *handle)
+{
+    struct cop__peers *peers = handle->data;
+    cop__peers_handle_closed(peers);
+}
+
+static int start(struct cop__peers *peers)
+{
+    peers->listen_family = family_of(peers->listen_fd);
+    if (peers->listen_family < 0)
+        return COP_EIO;
+    /* libuv makes the descriptor non-blocking, too. */
+    if (uv_poll_init(peers->config.loop, &peers->listener, peers->listen_fd) != 0)
+        return COP_EIO;
+    peers->listener.data = peers;
+    peers->handles++;
+    if (uv_poll_start(&peers->listener, UV_READABLE, on_pollable) != 0)
+        pause_accepting(peers, UV_ENOMEM);
+    return 0;
+}
+
+int cop__accept_start(struct cop__peers *peers)
+{
+    cop__alarm_init(&peers->resume, on_resume);
+    if (peers->listen_fd < 0)
+        return 0;
+    int error = start(peers);
+    if (error != 0)
+        close(peers->listen_fd);
+    return error;
+}
+
+void cop__accept_stop(struct cop__peers *peers)
+{
+    cop__alarm_stop(peers->config.clock, &peers->resume);
+    if (peers->listen_fd < 0)
+        return;
+    uv_poll_stop(&peers->listener);
+    uv_close((uv_handle_t *)&peers->listener, on_listener_closed);
+    close(peers->listen_fd);
+    peers->listen_fd = -1;
+}

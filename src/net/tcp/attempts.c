@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Our attempts to connect: when one begins, what each way to fail means, and who tries again
+ * (see peers.h).
+ */
+#include "net/tcp/table.h"
+
+#define PAUSE_FIRST (10 * COP_MSEC)
+#define PAUSE_DOUBLINGS 6u
+/* The other side's connection is on its way: no use to ask again soon. */
+#define PAUSE_CROSSED (500 * COP_MSEC)
+
+/* What an error of libuv says about an attempt. */
+enum meaning {
+    SHORTAGE, /* of our own: says nothing about the other side */
+    BUSY,     /* it is there, but did not take us now */
+    REFUSED,  /* nobody is there */
+    SILENT,   /* nothing came back */
+};
+
+static enum meaning meaning_of(int error)
+{
+    switch (error) {
+    case UV_EMFILE:
+    case UV_ENFILE:
+    case UV_ENOBUFS:
+    case UV_ENOMEM:
+    case UV_EADDRNOTAVAIL: /* no local port is free */
+        return SHORTAGE;
+    case UV_EAGAIN: /* a Unix socket whose queue is full */
+    case UV_EOF:
+    case UV_ECONNRESET:
+    case UV_ECONNABORTED:
+    case UV_EPIPE:
+        return BUSY;
+    case UV_ECONNREFUSED:
+    case UV_ENOENT:
+    case UV_ENOTDIR:
+        return REFUSED;
+    default:
+        return SILENT;
+    }
+}
+
+static cop_time pause_of(uint32_t failures)
+{
+    uint32_t doublings = failures < PAUSE_DOUBLINGS ? failures : PAUSE_DOUBLINGS;
+    return PAUSE_FIRST << doublings;
+}
+
+static void give_up(struct cop__peer *peer, enum cop_down why)
+{
+    cop__attempt_drop(peer);
+    peer->failures = 0;
+    if (why == COP_DOWN_SILENT)
+        peer->peers->config.stats->timed_out++;
+    cop__peer_down(peer, why);
+}
+
+static void try_later(struct cop__peer *peer, cop_time pause)
+{
+    cop__attempt_drop(peer);
+    peer->failures++;
+    cop__alarm_start(peer->peers->config.clock, &peer->again, cop__clock_now() + pause);
+}
+
+static void say_short(struct cop__peers *peers, int error)
+{
+    uint64_t held;
+    peers->config.stats->shortages++;
+    if (cop__notice_is_due(&peers->shortage, cop__clock_now(), &held))
+        cop__log(peers->config.log, COP_LOG_WARN,
+                 "cannot connect for now, will try again: %s (%llu more like this)",
+                 uv_strerror(error), (unsigned long long)held);
+}
+
+void cop__attempt_failed(struct cop__peer *peer, int error)
+{
+    struct cop__peers *peers = peer->peers;
+    bool is_patient = cop__clock_now() < peer->patience;
+    uint64_t held;
+    switch (meaning_of(error)) {
+    case SHORTAGE:
+        say_short(peers, error);
+        try_later(peer, pause_of(PAUSE_DOUBLINGS));
+        return;
+    case BUSY:
+        if (is_patient)
+            try_later(peer, pause_of(peer->failures));
+        else
+            give_up(peer, error == UV_EAGAIN ? COP_DOWN_SILENT : COP_DOWN_CLOSED);
+        return;
+    case REFUSED:
+        give_up(peer, COP_DOWN_REFUSED);
+        return;
+    case SILENT:
+        if (cop__notice_is_due(&peers->unreachable, cop__clock_now(), &held))
+            cop__log(peers->config.log, COP_LOG_INFO,
+                     "cannot reach member %u: %s (%llu more like this)",
+                     (unsigned)peer->id, uv_strerror(error), (unsigned long long)held);
+        give_up(peer, COP_DOWN_SILENT);
+        return;
+    }
+}
+
+void cop__attempt_refused(struct cop__peer *peer, const struct cop__item *item)
+{
+    struct cop__peers *peers = peer->peers;
+    char text[128];
+    uint64_t held;
+    enum cop__refusal refusal = cop__refuse_read(item, text, sizeof text);
+    if (refusal == COP__REFUSE_CROSSED || refusal == COP__REFUSE_STALE) {
+        if (cop__clock_now() < peer->patience)
+            try_later(peer, PAUSE_CROSSED);
+        else
+            give_up(peer, COP_DOWN_SILENT);
+        return;
+    }
+    uint32_t index = (uint32_t)refusal < COP__REFUSAL_COUNT ? (uint32_t)refusal : 0;
+    if (cop__notice_is_due(&peers->refused_us[index], cop__clock_now(), &held))
+        cop__log(peers->config.log, COP_LOG_WARN,
+                 "member %u refused our connection: %s (%llu more like this)",
+                 (unsigned)peer->id, text, (unsigned long long)held);
+    give_up(peer, COP_DOWN_REFUSED);
+}
+
+void cop__attempt_drop(struct cop__peer *peer)
+{
+    struct cop__conn *conn = peer->attempt;
+    cop__alarm_stop(peer->peers->config.clock, &peer->again);
+    peer->attempt = NULL;
+    if (conn)
+        cop__conn_close(conn);
+}
+
+static void begin(struct cop__peer *peer)
+{
+    struct cop__peers *peers = peer->peers;
+    struct cop__address address;
+    if (peers->config.address(peers->config.address_context, peer->id, &address) != 0 ||
+        address.length == 0) {
+        give_up(peer, COP_DOWN_REFUSED);
+        return;
+    }
+    struct cop__conn *conn = cop__conn_create(peers, COP__CONN_CONNECTING);
+    if (!conn) {
+        cop__attempt_failed(peer, UV_ENOMEM);
+        return;
+    }
+    conn->peer = peer;
+    peer->attempt = conn;
+    peers->config.stats->connects++;
+    cop__alarm_start(peers->config.clock, &conn->alarm,
+                     cop__clock_now() + peers->config.connect_timeout_ns);
+    int connected = cop__stream_connect(
+        &conn->stream, (const struct sockaddr *)&address.storage, address.length);
+    if (connected < 0)
+        cop__attempt_failed(peer, connected);
+    else if (connected == 1)
+        cop__conn_greet(conn);
+}
+
+void cop__attempt_again(struct cop__alarm *alarm, cop_time now)
+{
+    struct cop__peer *peer =
+        (struct cop__peer *)((char *)alarm - offsetof(struct cop__peer, again));
+    (void)now;
+    /* The wish may have gone while we waited. */
+    if (peer->keep || cop__session_is_owing(&peer->acquaintance.session))
+        begin(peer);
+    else
+        peer->failures = 0;
+    cop__peer_weigh(peer);
+}
+
+void cop__peer_connect(struct cop__peer *peer)
+{
+    struct cop__peers *peers = peer->peers;
+    cop_time now;
+    if (peer->open || peer->attempt || cop__alarm_is_set(&peer->again) ||
+        peers->is_closing)
+        return;
+    now = cop__clock_now();
+    peer->patience = now + peers->config.connect_timeout_ns;
+    /* One break is no reason to wait; one after the other is. */
+    if (peer->failures > 1)
+        cop__alarm_start(peers->config.clock, &peer->again,
+                         now + pause_of(peer->failures));
+    else
+        begin(peer);
+}

@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One connection from its making to its end: the handshake, what comes in, and ageing. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/tcp/table.h"
+
+/* ---- making and ending --------------------------------------------------------------- */
+
+static void on_alarm(struct cop__alarm *alarm, cop_time now);
+
+struct cop__conn *cop__conn_create(struct cop__peers *peers, enum cop__conn_state state)
+{
+    struct cop__conn *conn = malloc(sizeof *conn);
+    if (!conn)
+        return NULL;
+    memset(conn, 0, sizeof *conn);
+    conn->peers = peers;
+    conn->state = state;
+    cop__stream_init(&conn->stream, &peers->base);
+    cop__link_init(&conn->link);
+    cop__alarm_init(&conn->alarm, on_alarm);
+    conn->prev = peers->last;
+    if (peers->last)
+        peers->last->next = conn;
+    else
+        peers->first = conn;
+    peers->last = conn;
+    peers->strangers += state == COP__CONN_STRANGER;
+    peers->config.stats->connections++;
+    peers->handles++;
+    return conn;
+}
+
+static void unlink_conn(struct cop__conn *conn)
+{
+    struct cop__peers *peers = conn->peers;
+    if (conn->prev)
+        conn->prev->next = conn->next;
+    else
+        peers->first = conn->next;
+    if (conn->next)
+        conn->next->prev = conn->prev;
+    else
+        peers->last = conn->prev;
+    conn->next = conn->prev = NULL;
+}
+
+static void on_closed(struct cop__stream *stream)
+{
+    struct cop__conn *conn = (struct cop__conn *)stream;
+    struct cop__peers *peers = conn->peers;
+    cop__link_fini(&conn->link);
+    free(conn);
+    cop__peers_handle_closed(peers);
+}
+
+void cop__conn_close(struct cop__conn *conn)
+{
+    struct cop__peers *peers = conn->peers;
+    if (conn->state == COP__CONN_CLOSING)
+        return;
+    peers->strangers -= conn->state == COP__CONN_STRANGER;
+    peers->config.stats->connections--;
+    cop__alarm_stop(peers->config.clock, &conn->alarm);
+    unlink_conn(conn);
+    conn->state = COP__CONN_CLOSING;
+    if (!cop__stream_close(&conn->stream))
+        on_closed(&conn->stream);
+}
+
+/* Takes an open connection away from its peer. */
+static struct cop__peer *detach(struct cop__conn *conn)
+{
+    struct cop__peer *peer = conn->peer;
+    peer->open = NULL;
+    cop__session_break(&peer->acquaintance.session);
+    peer->failures = conn->has_progress ? 0 : peer->failures + 1;
+    cop__conn_close(conn);
+    return peer;
+}
+
+static bool is_silence(int error)
+{
+    return error == UV_ETIMEDOUT || error == UV_EHOSTUNREACH || error == UV_ENETUNREACH;
+}
+
+void cop__conn_lost(struct cop__conn *conn, int error)
+{
+    struct cop__peer *peer = detach(conn);
+    const struct cop__session *session = &peer->acquaintance.session;
+    cop__peer_down(peer, is_silence(error) ? COP_DOWN_SILENT : COP_DOWN_CLOSED);
+    if (cop__session_is_owing(session) && !session->lost)
+        cop__peer_connect(peer);
+    cop__peer_mark_dirty(peer);
+}
+
+/* ---- the handshake ------------------------------------------------------------------- */
+
+/* Writes one record at once; there is nothing in front of it. 0, 1 or an error. */
+static int write_greeting(struct cop__conn *conn, const uint8_t *bytes, size_t length)
+{
+    struct cop__batch batch;
+    uint8_t space[COP__GREETING_MAX];
+    if (length == 0)
+        return UV_ENOMEM;
+    cop__batch_init(&batch, space, sizeof space);
+    cop__batch_copy(&batch, bytes, length);
+    return cop__stream_write(&conn->stream, &batch);
+}
+
+void cop__conn_greet(struct cop__conn *conn)
+{
+    struct cop__peer *peer = conn->peer;
+    uint8_t bytes[COP__GREETING_MAX];
+    size_t length = cop__hello_write(&conn->peers->config.identity, peer->id,
+                                     &peer->acquaintance, peer->keep, bytes);
+    int error = write_greeting(conn, bytes, length);
+    conn->state = COP__CONN_GREETED;
+    conn->link.keep = peer->keep;
+    if (error >= 0)
+        error = cop__stream_read(&conn->stream);
+    if (error < 0)
+        cop__attempt_failed(peer, error);
+}
+
+void cop__conn_expect(struct cop__conn *conn)
+{
+    struct cop__peers *peers = conn->peers;
+    cop__alarm_start(peers->config.clock, &conn->alarm,
+                     cop__clock_now() + peers->config.handshake_timeout_ns);
+    if (cop__stream_read(&conn->stream) != 0)
+        cop__conn_close(conn);
+}
+
+static void count_refusal(struct cop__tcp_stats *stats, enum cop__refusal refusal)
+{
+    switch (refusal) {
+    case COP__REFUSE_VERSION:
+        stats->refused_version++;
+        break;
+    case COP__REFUSE_CLUSTER:
+        stats->refused_cluster++;
+        break;
+    case COP__REFUSE_GARBAGE:
+        stats->refused_garbage++;
+        break;
+    case COP__REFUSE_CROSSED: /* part of making a connection, no offence */
+    case COP__REFUSE_STALE:
+        break;
+    default:
+        stats->refused_identity++;
+    }
+}
+
+static void refuse(struct cop__conn *conn, enum cop__refusal refusal)
+{
+    struct cop__peers *peers = conn->peers;
+    uint8_t bytes[COP__GREETING_MAX];
+    uint64_t held;
+    bool is_offence = refusal != COP__REFUSE_CROSSED && refusal != COP__REFUSE_STALE;
+    count_refusal(peers->config.stats, refusal);
+    if (is_offence &&
+        cop__notice_is_due(&peers->refused_them[refusal], cop__clock_now(), &held))
+        cop__log(peers->config.log, COP_LOG_WARN,
+                 "refused a connection, and said: %s (%llu more like this)",
+                 cop__refusal_text(refusal), (unsigned long long)held);
+    /* If it cannot be written, the end of the connection has to say it. */
+    write_greeting(conn, bytes, cop__refuse_write(refusal, bytes));
+    cop__conn_close(conn);
+}
+
+/* The handshake is over. */
+static void open_conn(struct cop__conn *conn, struct cop__peer *peer)
+{
+    struct cop__peers *peers = conn->peers;
+    peers->strangers -= conn->state == COP__CONN_STRANGER;
+    cop__alarm_stop(peers->config.clock, &conn->alarm);
+    cop__alarm_stop(peers->config.clock, &peer->again);
+    conn->state = COP__CONN_OPEN;
+    conn->peer = peer;
+    /* Our greeting told a wish that may have changed since. */
+    conn->link.must_tell = conn->link.keep != peer->keep;
+    conn->link.keep = peer->keep;
+    cop__link_open(&conn->link, &peer->acquaintance.session);
+    cop__session_told(&peer->acquaintance.session);
+    peer->open = conn;
+    cop__peer_mark_dirty(peer);
+    cop__conn_review(conn);
+    cop__peer_up(peer);
+}
+
+static enum cop__attempt attempt_of(const struct cop__peer *peer)
+{
+    if (!peer->attempt)
+        return COP__ATTEMPT_NONE;
+    return peer->attempt->state == COP__CONN_GREETED ? COP__ATTEMPT_GREETED
+                                                     : COP__ATTEMPT_CONNECTING;
+}
+
+/* The other side has made a new connection, so whatever we hold is of no use to it. */
+static enum cop__refusal take_over(struct cop__peer *peer,
+                                   const struct cop__greeting *greeting)
+{
+    uint64_t resent;
+    struct cop__conn *old = peer->open;
+    enum cop__refusal refusal =
+        cop__greeting_accept(&peer->acquaintance, greeting, &resent);
+    if (refusal != COP__REFUSE_NONE)
+        return refusal;
+    cop__attempt_drop(peer);
+    peer->open = NULL;
+    if (old)
+        cop__conn_close(old);
+    peer->peers->config.stats->resent_frames += resent;
+    return COP__REFUSE_NONE;
+}
+
+static enum cop__refusal admit(struct cop__conn *conn, const struct cop__item *item,
+                               struct cop__peer **out)
+{
+    const struct cop__peers_config *config = &conn->peers->config;
+    struct cop__greeting greeting;
+    enum cop__refusal refusal = cop__hello_judge(&config->identity, item, &greeting);
+    if (refusal != COP__REFUSE_NONE)
+        return refusal;
+    struct cop__peer *peer = cop__peer_get(conn->peers, greeting.sender);
+    if (!peer)
+        return COP__REFUSE_STALE; /* no memory: it may try again */
+    cop_incarnation known = config->known(config->context, greeting.sender);
+    refusal = cop__hello_admit(&config->identity, &peer->acquaintance, known,
+                               attempt_of(peer), &greeting);
+    if (refusal == COP__REFUSE_NONE)
+        refusal = take_over(peer, &greeting);
+    *out = peer;
+    return refusal;
+}
+
+static void on_hello(struct cop__conn *conn, const struct cop__item *item)
+{
+    struct cop__peer *peer;
+    uint8_t bytes[COP__GREETING_MAX];
+    enum cop__refusal refusal = admit(conn, item, &peer);
+    if (refusal != COP__REFUSE_NONE) {
+        refuse(conn, refusal);
+        return;
+    }
+    size_t length = cop__welcome_write(&conn->peers->config.identity,
+                                       &peer->acquaintance, peer->keep, bytes);
+    int error = write_greeting(conn, bytes, length);
+    conn->link.keep = peer->keep;
+    open_conn(conn, peer);
+    if (error < 0 && conn->state == COP__CONN_OPEN)
+        cop__conn_lost(conn, error);
+}
+
+static enum cop__refusal judge_welcome(struct cop__conn *conn,
+                                       const struct cop__item *item, uint64_t *resent)
+{
+    const struct cop__peers_config *config = &conn->peers->config;
+    struct cop__greeting greeting;
+    cop_id id = conn->peer->id;
+    enum cop__refusal refusal =
+        cop__welcome_judge(&config->identity, id, item, &greeting);
+    if (refusal != COP__REFUSE_NONE)
+        return refusal;
+    if (greeting.incarnation < config->known(config->context, id))
+        return COP__REFUSE_INCARNATION;
+    return cop__greeting_accept(&conn->peer->acquaintance, &greeting, resent);
+}
+
+static void on_welcome(struct cop__conn *conn, const struct cop__item *item)
+{
+    struct cop__peers *peers = conn->peers;
+    struct cop__peer *peer = conn->peer;
+    uint64_t resent, held;
+    enum cop__refusal refusal = judge_welcome(conn, item, &resent);
+    if (refusal != COP__REFUSE_NONE) {
+        if (cop__notice_is_due(&peers->refused_them[refusal], cop__clock_now(), &held))
+            cop__log(peers->config.log, COP_LOG_WARN,
+                     "member %u answered, but is not the one we know (reason %u, "
+                     "%llu more like this)",
+                     (unsigned)peer->id, (unsigned)refusal, (unsigned long long)held);
+        count_refusal(peers->config.stats, refusal);
+        cop__attempt_failed(peer, UV_ECONNREFUSED);
+        return;
+    }
+    peers->config.stats->resent_frames += resent;
+    peer->attempt = NULL;
+    open_conn(conn, peer);
+}
+
+/* ---- what comes in ------------------------------------------------------------------- */
+
+static void on_frame(struct cop__conn *conn, struct cop__item *item)
+{
+    struct cop__peers *peers = conn->peers;
+    struct cop_event event = {
+        .kind = COP_EVENT_RECV, .peer = conn->peer->id, .frame = &item->frame};
+    conn->is_used = conn->has_progress = true;
+    if (item->skipped) {
+        peers->config.stats->skipped_frames++;
+        return;
+    }
+    event.now = cop__clock_now();
+    peers->config.event(peers->config.context, &event);
+    cop_buf_unref(item->frame.payload);
+}
+
+static void on_bye(struct cop__conn *conn)
+{
+    struct cop__peer *peer = detach(conn);
+    if (peer->keep || cop__session_is_owing(&peer->acquaintance.session))
+        cop__peer_connect(peer);
+    cop__peer_mark_dirty(peer);
+}
+
+static void on_item(struct cop__conn *conn, struct cop__item *item)
+{
+    if (item->type == COP__RECORD_FRAME)
+        on_frame(conn, item);
+    else if (item->type == COP__RECORD_BYE)
+        on_bye(conn);
+    else if (item->type == COP__RECORD_HELLO && conn->state == COP__CONN_STRANGER)
+        on_hello(conn, item);
+    else if (item->type == COP__RECORD_WELCOME && conn->state == COP__CONN_GREETED)
+        on_welcome(conn, item);
+    else if (item->type == COP__RECORD_REFUSE && conn->state == COP__CONN_GREETED)
+        cop__attempt_refused(conn->peer, item);
+    else
+        refuse(conn, COP__REFUSE_GARBAGE);
+    cop_buf_unref(item->body);
+}
+
+/* What came makes no sense. One line, and no more of it. */
+static void on_nonsense(struct cop__conn *conn, int error)
+{
+    struct cop__peers *peers = conn->peers;
+    uint64_t held;
+    if (conn->state == COP__CONN_STRANGER) {
+        refuse(conn, COP__REFUSE_GARBAGE);
+        return;
+    }
+    if (error != COP_ENOMEM)
+        peers->config.stats->refused_garbage++;
+    if (cop__notice_is_due(&peers->nonsense, cop__clock_now(), &held))
+        cop__log(peers->config.log, COP_LOG_WARN,
+                 "cut the connection to member %u: %s (%llu more like this)",
+                 (unsigned)conn->peer->id, cop_strerror(error),
+                 (unsigned long long)held);
+    if (conn->state == COP__CONN_OPEN)
+        cop__conn_lost(conn, UV_ECONNRESET);
+    else
+        cop__attempt_failed(conn->peer, UV_ECONNRESET);
+}
+
+/* A connection is good for something if frames come, or if ours are counted. */
+static uint64_t counted(const struct cop__conn *conn)
+{
+    uint64_t sum = 0;
+    for (int i = 0; conn->link.session && i < COP__LANES; i++)
+        sum += conn->link.session->lanes[i].counted;
+    return sum;
+}
+
+static void after_input(struct cop__conn *conn, uint64_t counted_before)
+{
+    struct cop__session *session = &conn->peer->acquaintance.session;
+    if (counted(conn) > counted_before)
+        conn->is_used = conn->has_progress = true;
+    if (cop__session_must_tell(session)) {
+        conn->link.must_tell = true;
+        cop__peer_mark_dirty(conn->peer);
+    } else if (cop__session_has_untold(session)) {
+        cop__peers_tell_later(conn->peers);
+    }
+    if (conn->has_progress)
+        conn->peer->failures = 0;
+    cop__conn_review(conn);
+}
+
+static void on_bytes(struct cop__stream *stream, const uint8_t *data, size_t length)
+{
+    struct cop__conn *conn = (struct cop__conn *)stream;
+    struct cop__bytes in = {data, (uint32_t)length};
+    struct cop__item item;
+    uint64_t counted_before = counted(conn);
+    int found = 0;
+    while (conn->state != COP__CONN_CLOSING &&
+           (found = cop__link_input(&conn->link, &in, &item)) > 0)
+        on_item(conn, &item);
+    if (conn->state != COP__CONN_CLOSING && found < 0)
+        on_nonsense(conn, found);
+    if (conn->state == COP__CONN_OPEN)
+        after_input(conn, counted_before);
+}
+
+static void on_connected(struct cop__stream *stream, int error)
+{
+    struct cop__conn *conn = (struct cop__conn *)stream;
+    if (conn->state != COP__CONN_CONNECTING)
+        return;
+    if (error != 0)
+        cop__attempt_failed(conn->peer, error);
+    else
+        cop__conn_greet(conn);
+}
+
+static void on_ended(struct cop__stream *stream, int error)
+{
+    struct cop__conn *conn = (struct cop__conn *)stream;
+    switch (conn->state) {
+    case COP__CONN_CONNECTING:
+    case COP__CONN_GREETED:
+        cop__attempt_failed(conn->peer, error);
+        return;
+    case COP__CONN_STRANGER:
+        cop__conn_close(conn);
+        return;
+    case COP__CONN_OPEN:
+        cop__conn_lost(conn, error);
+        return;
+    case COP__CONN_CLOSING:
+        return;
+    }
+}
+
+static void on_drained(struct cop__stream *stream)
+{
+    struct cop__conn *conn = (struct cop__conn *)stream;
+    if (conn->state == COP__CONN_OPEN)
+        cop__peer_mark_dirty(conn->peer);
+}
+
+const struct cop__stream_events cop__conn_events = {
+    .connected = on_connected,
+    .bytes = on_bytes,
+    .ended = on_ended,
+    .drained = on_drained,
+    .closed = on_closed,
+};
+
+/* ---- ageing -------------------------------------------------------------------------- */
+
+void cop__conn_say_bye(struct cop__conn *conn)
+{
+    struct cop__batch batch;
+    uint8_t space[COP__RECORD_SIZE];
+    if (conn->stream.pending)
+        return;
+    cop__batch_init(&batch, space, sizeof space);
+    cop__link_say(&conn->link, &batch, COP__RECORD_BYE);
+    /* Without it the other side sees the end of the connection, and finds out as well. */
+    cop__stream_write(&conn->stream, &batch);
+}
+
+static bool is_needed(const struct cop__conn *conn)
+{
+    return conn->peer->keep || conn->link.other_keeps;
+}
+
+/*
+ * The alarm runs only while nobody needs the connection, and twice before it closes: once
+ * to begin a period, once to find that nothing happened in it. So use costs a flag.
+ */
+void cop__conn_review(struct cop__conn *conn)
+{
+    struct cop__peers *peers = conn->peers;
+    if (is_needed(conn)) {
+        cop__alarm_stop(peers->config.clock, &conn->alarm);
+    } else if (!cop__alarm_is_set(&conn->alarm)) {
+        conn->is_used = false;
+        cop__alarm_start(peers->config.clock, &conn->alarm,
+                         cop__clock_now() + peers->config.idle_close_ns);
+    }
+}
+
+static void on_idle(struct cop__conn *conn)
+{
+    const struct cop__session *session = &conn->peer->acquaintance.session;
+    if (conn->is_used || cop__session_is_owing(session)) {
+        cop__conn_review(conn);
+        return;
+    }
+    conn->peers->config.stats->aged_out++;
+    conn->has_progress = true; /* it was, in its time */
+    cop__conn_say_bye(conn);
+    detach(conn);
+}
+
+static void on_alarm(struct cop__alarm *alarm, cop_time now)
+{
+    struct cop__conn *conn =
+        (struct cop__conn *)((char *)alarm - offsetof(struct cop__conn, alarm));
+    (void)now;
+    if (conn->state == COP__CONN_OPEN) {
+        on_idle(conn);
+    } else if (conn->peer) {
+        cop__attempt_failed(conn->peer, UV_ETIMEDOUT);
+    } else {
+        conn->peers->config.stats->timed_out++;
+        cop__conn_close(conn);
+    }
+}

@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The node on one side, the peers on the other. Everything that happens on the loop becomes
+ * an event, one at a time; what a step wants is carried out in its order; and what is to be
+ * written or told to the application is done once, when the loop has run out of news.
+ */
+#include "net/tcp/driver.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "net/tcp/clock.h"
+#include "net/tcp/peers.h"
+
+#define CONNECT_TIMEOUT (10 * COP_SEC)
+#define HANDSHAKE_TIMEOUT (10 * COP_SEC)
+#define IDLE_CLOSE (60 * COP_SEC)
+#define STRANGERS_MAX 1024u
+
+/* An event that came while a step was being carried out, or a frame to ourselves. */
+struct waiting {
+    struct waiting *next;
+    struct cop_event event;
+    struct cop_frame frame; /* of RECV, with a reference to the payload */
+};
+
+/* A request that ended and whose owner has not been told. */
+struct ended {
+    struct ended *next;
+    uint64_t token;
+    int status;
+    struct cop_buf *result;
+};
+
+struct cop__tcp {
+    struct cop__tcp_config config;
+    struct cop_node *node;
+    struct cop_effects effects;
+    struct cop__peers *peers;
+    struct cop__clock clock;
+    struct cop__tcp_stats stats;
+    uv_prepare_t prepare;
+    uv_check_t check;
+
+    struct waiting *waiting, **waiting_end;
+    struct ended *ended, **ended_end;
+    bool is_busy; /* a step is being carried out: further events wait */
+    bool is_started, is_closing;
+    int failure; /* why the node stopped; it takes no more events */
+    bool failure_is_told;
+
+    int handles; /* that are not closed yet, the peers as one */
+    void (*closed)(void *context);
+};
+
+/* ---- events and effects -------------------------------------------------------------- */
+
+static void stop_node(struct cop__tcp *tcp, int error)
+{
+    if (tcp->failure == 0)
+        tcp->failure = error;
+}
+
+static void wait_with(struct cop__tcp *tcp, const struct cop_event *event)
+{
+    struct waiting *waiting = calloc(1, sizeof *waiting);
+    if (!waiting) {
+        stop_node(tcp, COP_ENOMEM);
+        return;
+    }
+    waiting->event = *event;
+    if (event->frame) {
+        waiting->frame = *event->frame;
+        cop_buf_ref(waiting->frame.payload);
+        waiting->event.frame = &waiting->frame;
+    }
+    *tcp->waiting_end = waiting;
+    tcp->waiting_end = &waiting->next;
+}
+
+static struct waiting *take_waiting(struct cop__tcp *tcp)
+{
+    struct waiting *waiting = tcp->waiting;
+    if (!waiting)
+        return NULL;
+    tcp->waiting = waiting->next;
+    if (!tcp->waiting)
+        tcp->waiting_end = &tcp->waiting;
+    return waiting;
+}
+
+static void free_waiting(struct waiting *waiting)
+{
+    cop_buf_unref(waiting->frame.payload);
+    free(waiting);
+}
+
+static void send_frame(struct cop__tcp *tcp, const struct cop_effect *effect)
+{
+    int error = 0;
+    struct cop_event event = {
+        .kind = COP_EVENT_RECV, .peer = tcp->config.self, .frame = &effect->frame};
+    if (effect->peer == tcp->config.self)
+        wait_with(tcp, &event);
+    else
+        error = cop__peers_send(tcp->peers, effect->peer, &effect->frame);
+    if (error != 0)
+        stop_node(tcp, error);
+}
+
+static void note_ended(struct cop__tcp *tcp, const struct cop_effect *effect)
+{
+    struct ended *ended = calloc(1, sizeof *ended);
+    if (!ended) {
+        stop_node(tcp, COP_ENOMEM);
+        return;
+    }
+    ended->token = effect->token;
+    ended->status = effect->status;
+    ended->result = cop_buf_ref(effect->result);
+    *tcp->ended_end = ended;
+    tcp->ended_end = &ended->next;
+}
+
+static void carry_out(struct cop__tcp *tcp, const struct cop_effect *effect)
+{
+    bool is_self = effect->peer == tcp->config.self;
+    int error = 0;
+    switch (effect->kind) {
+    case COP_EFFECT_SEND:
+        send_frame(tcp, effect);
+        break;
+    case COP_EFFECT_CONNECT:
+        error = is_self ? 0 : cop__peers_keep(tcp->peers, effect->peer);
+        break;
+    case COP_EFFECT_CLOSE:
+        error = is_self ? 0 : cop__peers_release(tcp->peers, effect->peer);
+        break;
+    case COP_EFFECT_COMPLETE:
+        note_ended(tcp, effect);
+        break;
+    }
+    if (error != 0)
+        stop_node(tcp, error);
+}
+
+/* One step. What it makes happen at once waits behind it. */
+static int step(struct cop__tcp *tcp, const struct cop_event *event)
+{
+    int error = cop_step(tcp->node, event, &tcp->effects);
+    if (error != 0 && event->kind != COP_EVENT_SUBMIT)
+        stop_node(tcp, error);
+    if (error == COP_ENOMEM)
+        stop_node(tcp, error);
+    for (uint32_t i = 0; error == 0 && i < tcp->effects.count; i++)
+        carry_out(tcp, &tcp->effects.items[i]);
+    return error;
+}
+
+/* A step and all that follows from it here. */
+static int run(struct cop__tcp *tcp, const struct cop_event *event)
+{
+    struct waiting *waiting;
+    tcp->is_busy = true;
+    int result = step(tcp, event);
+    while ((waiting = take_waiting(tcp))) {
+        if (waiting->event.kind == COP_EVENT_RECV)
+            waiting->event.now = cop__clock_now();
+        if (tcp->failure == 0)
+            step(tcp, &waiting->event);
+        free_waiting(waiting);
+    }
+    tcp->is_busy = false;
+    if (tcp->failure == 0)
+        cop__clock_wake(&tcp->clock, cop_deadline(tcp->node));
+    return result;
+}
+
+/* From the peers. */
+static void on_event(void *context, const struct cop_event *event)
+{
+    struct cop__tcp *tcp = context;
+    if (tcp->failure != 0 || tcp->is_closing)
+        return;
+    if (tcp->is_busy)
+        wait_with(tcp, event);
+    else
+        run(tcp, event);
+}
+
+static cop_incarnation on_known(void *context, cop_id id)
+{
+    struct cop__tcp *tcp = context;
+    return cop_node_belief(tcp->node, id).incarnation;
+}
+
+/* The very first event is a TICK, whatever the deadline says. */
+static void on_tick(void *context, cop_time now)
+{
+    struct cop__tcp *tcp = context;
+    struct cop_event event = {.kind = COP_EVENT_TICK, .now = now};
+    if (tcp->failure != 0 || tcp->is_closing)
+        return;
+    if (!tcp->is_started || cop_deadline(tcp->node) <= now) {
+        tcp->is_started = true;
+        run(tcp, &event);
+    } else {
+        cop__clock_wake(&tcp->clock, cop_deadline(tcp->node));
+    }
+}
+
+/* ---- when there is no more news ------------------------------------------------------ */
+
+static void tell_ended(struct cop__tcp *tcp)
+{
+    struct ended *ended = tcp->ended;
+    tcp->ended = ended->next;
+    if (!tcp->ended)
+        tcp->ended_end = &tcp->ended;
+    if (!tcp->is_closing && tcp->config.complete)
+        tcp->config.complete(tcp->config.context, ended->token, ended->status,
+                             ended->result);
+    cop_buf_unref(ended->result);
+    free(ended);
+}
+
+static void settle(struct cop__tcp *tcp)
+{
+    while (!tcp->is_closing && (tcp->ended || cop__peers_is_dirty(tcp->peers))) {
+        cop__peers_flush(tcp->peers);
+        if (tcp->ended)
+            tell_ended(tcp);
+    }
+    if (tcp->failure != 0 && !tcp->failure_is_told && !tcp->is_closing) {
+        tcp->failure_is_told = true;
+        if (tcp->config.failed)
+            tcp->config.failed(tcp->config.context, tcp->failure);
+    }
+}
+
+/* Before the loop sleeps: what timers and failed attempts have brought. */
+static void on_prepare(uv_prepare_t *prepare) { settle(prepare->data); }
+
+/* After it has read all that there was: one write for each peer, not for each frame. */
+static void on_check(uv_check_t *check) { settle(check->data); }
+
+/* ---- life ---------------------------------------------------------------------------- */
+
+static cop_time or_default(cop_time value, cop_time standard)
+{
+    return value != 0 ? value : standard;
+}
+
+static struct cop__peers_config peers_config(struct cop__tcp *tcp)
+{
+    const struct cop__tcp_config *config = &tcp->config;
+    struct cop__peers_config out = {
+        .clock = &tcp->clock,
+        .loop = config->loop,
+        .log = config->log,
+        .stats = &tcp->stats,
+        .listen_fd = config->listen_fd,
+        .address = config->address,
+        .address_context = config->context,
+        .event = on_event,
+        .known = on_known,
+        .context = tcp,
+    };
+    memcpy(out.identity.cluster, config->cluster, sizeof out.identity.cluster);
+    out.identity.instance = config->instance;
+    out.identity.self = config->self;
+    out.identity.incarnation = config->incarnation;
+    out.identity.view = config->view;
+    out.connect_timeout_ns = or_default(config->connect_timeout_ns, CONNECT_TIMEOUT);
+    out.idle_close_ns = or_default(config->idle_close_ns, IDLE_CLOSE);
+    out.handshake_timeout_ns =
+        or_default(config->handshake_timeout_ns, HANDSHAKE_TIMEOUT);
+    out.strangers_max =
+        config->connections_max ? config->connections_max : STRANGERS_MAX;
+    return out;
+}
+
+static int start_handles(struct cop__tcp *tcp)
+{
+    uv_loop_t *loop = tcp->config.loop;
+    int error = cop__clock_init(&tcp->clock, loop);
+    if (error != 0) {
+        cop__log(tcp->config.log, COP_LOG_ERROR, "cannot make a timer: %s",
+                 uv_strerror(error));
+        return COP_EIO;
+    }
+    tcp->clock.tick = on_tick;
+    tcp->clock.context = tcp;
+    uv_prepare_init(loop, &tcp->prepare);
+    uv_check_init(loop, &tcp->check);
+    tcp->prepare.data = tcp->check.data = tcp;
+    uv_prepare_start(&tcp->prepare, on_prepare);
+    uv_check_start(&tcp->check, on_check);
+    /* They serve others, and keep nobody waiting for them. */
+    uv_unref((uv_handle_t *)&tcp->prepare);
+    uv_unref((uv_handle_t *)&tcp->check);
+    tcp->handles = 3;
+    return 0;
+}
+
+static void destroy(struct cop__tcp *tcp)
+{
+    struct waiting *waiting;
+    while ((waiting = take_waiting(tcp)))
+        free_waiting(waiting);
+    while (tcp->ended)
+        tell_ended(tcp);
+    cop_effects_free(&tcp->effects);
+    cop_node_destroy(tcp->node);
+    cop_view_unref(tcp->config.view);
+    free(tcp);
+}
+
+static void on_gone(void *context)
+{
+    struct cop__tcp *tcp = context;
+    if (--tcp->handles > 0)
+        return;
+    void (*closed)(void *context_) = tcp->closed;
+    void *closed_context = tcp->config.context;
+    destroy(tcp);
+    if (closed)
+        closed(closed_context);
+}
+
+static void on_handle_closed(uv_handle_t *handle) { on_gone(handle->data); }
+
+static void close_handles(struct cop__tcp *tcp)
+{
+    tcp->is_closing = true;
+    cop__clock_close(&tcp->clock, on_gone);
+    uv_close((uv_handle_t *)&tcp->prepare, on_handle_closed);
+    uv_close((uv_handle_t *)&tcp->check, on_handle_closed);
+}
+
+static int create_node(struct cop__tcp *tcp)
+{
+    struct cop_config config = {
+        .self = tcp->config.self,
+        .incarnation = tcp->config.incarnation,
+        .view = tcp->config.view,
+        .stats = tcp->config.stats,
+        .now = cop__clock_now(),
+    };
+    return cop_node_create(&config, &tcp->node);
+}
+
+/* Everything that needs no handle, so that it can be undone at once. */
+static int prepare(const struct cop__tcp_config *config, struct cop__tcp **out)
+{
+    struct cop__tcp *tcp = calloc(1, sizeof *tcp);
+    if (!tcp)
+        return COP_ENOMEM;
+    tcp->config = *config;
+    tcp->waiting_end = &tcp->waiting;
+    tcp->ended_end = &tcp->ended;
+    cop_view_ref(config->view);
+    /* Zero stands for "not known yet" in the handshake. */
+    int error = config->incarnation == 0 ? COP_EINVAL : create_node(tcp);
+    if (error == 0)
+        error = start_handles(tcp);
+    if (error != 0) {
+        destroy(tcp);
+        return error;
+    }
+    *out = tcp;
+    return 0;
+}
+
+int cop__tcp_create(const struct cop__tcp_config *config, struct cop__tcp **out)
+{
+    struct cop__tcp *tcp;
+    int error = prepare(config, &tcp);
+    if (error != 0) {
+        if (config->listen_fd >= 0)
+            close(config->listen_fd);
+        return error;
+    }
+    struct cop__peers_config peers = peers_config(tcp);
+    error = cop__peers_create(&peers, &tcp->peers);
+    if (error != 0) {
+        close_handles(tcp);
+        return error;
+    }
+    tcp->handles++;
+    cop__clock_wake(&tcp->clock, cop__clock_now());
+    *out = tcp;
+    return 0;
+}
+
+int cop__tcp_submit(struct cop__tcp *tcp, const struct cop_request *request)
+{
+    struct cop_event event = {
+        .kind = COP_EVENT_SUBMIT, .now = cop__clock_now(), .request = request};
+    if (tcp->failure != 0)
+        return tcp->failure;
+    COP_ASSERT(!tcp->is_busy && !tcp->is_closing);
+    int error = run(tcp, &event);
+    /* Whoever calls from outside the loop may not run it for a while. */
+    cop__peers_flush(tcp->peers);
+    return error;
+}
+
+const struct cop_node *cop__tcp_node(const struct cop__tcp *tcp) { return tcp->node; }
+
+const struct cop__tcp_stats *cop__tcp_stats(const struct cop__tcp *tcp)
+{
+    return &tcp->stats;
+}
+
+void cop__tcp_close(struct cop__tcp *tcp, void (*closed)(void *context))
+{
+    if (tcp->is_closing)
+        return;
+    tcp->closed = closed;
+    cop__peers_flush(tcp->peers);
+    close_handles(tcp);
+    cop__peers_close(tcp->peers, on_gone, tcp);
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COP_NET_TCP_DRIVER_H
+#define COP_NET_TCP_DRIVER_H
+
+#include "base/log.h"
+
+#include <coppice/node.h>
+#include <coppice/stats.h>
+#include <sys/socket.h>
+#include <uv.h>
+
+/*
+ * The driver that runs one node over stream sockets (TCP or Unix) on a libuv loop. It
+ * keeps the promises listed in coppice/node.h. Everything happens on the loop's
+ * thread.
+ */
+struct cop__tcp;
+
+/* Where a member listens. `length` 0: address not known. */
+struct cop__address {
+    struct sockaddr_storage storage;
+    socklen_t length;
+};
+
+struct cop__tcp_config {
+    uv_loop_t *loop;
+    uint8_t cluster[16]; /* id of the cluster; peers of another one are refused */
+    uint64_t instance;   /* which start of the cluster; part of its identity */
+    cop_id self;
+    cop_incarnation incarnation;
+    struct cop_view *view;
+    struct cop_stats *stats;
+    const struct cop_log *log;
+
+    int listen_fd; /* bound and listening, TCP or Unix; the driver owns it from now on */
+    /* The address of a member; called when one is needed. 0 or COP_ENOENT. */
+    int (*address)(void *context, cop_id id, struct cop__address *out);
+    /* A request ended. `result` is borrowed. */
+    void (*complete)(void *context, uint64_t token, int status, struct cop_buf *result);
+    /* The node stopped for good (see cop_step): the process should end. */
+    void (*failed)(void *context, int error);
+    void *context;
+
+    /* 0 takes the default. */
+    cop_time connect_timeout_ns; /* then PEER_DOWN(SILENT) */
+    cop_time idle_close_ns;      /* unneeded connections are closed after this */
+    cop_time handshake_timeout_ns;
+    uint32_t connections_max; /* strangers waiting for their handshake */
+};
+
+/* What the driver counts beside the node's own statistics. */
+struct cop__tcp_stats {
+    uint64_t connects, accepts, connections; /* made, taken, open now */
+    uint64_t refused_version, refused_cluster, refused_identity, refused_garbage;
+    uint64_t timed_out, resent_frames, acks_sent, writes, reads;
+    uint64_t backlog_bytes;
+    uint64_t skipped_frames; /* of an unknown kind or a newer minor version */
+    uint64_t dropped_frames; /* for a peer for whom too many were waiting already */
+    uint64_t shortages;      /* how often descriptors, memory or ports were short */
+    uint64_t aged_out;       /* connections closed because nobody used them */
+};
+
+int cop__tcp_create(const struct cop__tcp_config *config, struct cop__tcp **out);
+/* Hands a request to the node; result of cop_step. Completion comes by `complete`. */
+int cop__tcp_submit(struct cop__tcp *tcp, const struct cop_request *request);
+const struct cop_node *cop__tcp_node(const struct cop__tcp *tcp);
+const struct cop__tcp_stats *cop__tcp_stats(const struct cop__tcp *tcp);
+/* Says BYE to everyone, closes all handles, then calls `closed` (may be NULL) from the loop. */
+void cop__tcp_close(struct cop__tcp *tcp, void (*closed)(void *context));
+
+#endif

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/tcp/peers.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "net/tcp/table.h"
+#include "wire/messages.h"
+
+/* Counts that nothing else carries are told after one to two of these. */
+#define TELL_EVERY (100 * COP_MSEC)
+
+/* ---- the table ----------------------------------------------------------------------- */
+
+struct cop__peer *cop__peer_get(struct cop__peers *peers, cop_id id)
+{
+    struct cop__peer *peer = cop__map_get(&peers->table, id);
+    if (peer)
+        return peer;
+    peer = calloc(1, sizeof *peer);
+    if (!peer || cop__map_put(&peers->table, id, peer, NULL) != 0) {
+        free(peer);
+        return NULL;
+    }
+    peer->peers = peers;
+    peer->id = id;
+    cop__acquaintance_init(&peer->acquaintance);
+    cop__alarm_init(&peer->again, cop__attempt_again);
+    return peer;
+}
+
+static void destroy_peer(struct cop__peer *peer)
+{
+    cop__acquaintance_fini(&peer->acquaintance);
+    free(peer);
+}
+
+static void finish(struct cop__peers *peers)
+{
+    uint32_t at = 0;
+    struct cop__map_slot *slot;
+    while ((slot = cop__map_next(&peers->table, &at)))
+        destroy_peer(slot->value);
+    cop__map_fini(&peers->table);
+    if (peers->closed)
+        peers->closed(peers->closed_context);
+    free(peers);
+}
+
+void cop__peers_handle_closed(struct cop__peers *peers)
+{
+    COP_ASSERT(peers->handles > 0);
+    peers->handles--;
+    if (peers->handles == 0 && peers->is_closing)
+        finish(peers);
+}
+
+/* ---- events -------------------------------------------------------------------------- */
+
+static void tell(struct cop__peers *peers, const struct cop_event *event)
+{
+    if (!peers->is_closing)
+        peers->config.event(peers->config.context, event);
+}
+
+void cop__peer_up(struct cop__peer *peer)
+{
+    struct cop_event event = {
+        .kind = COP_EVENT_PEER_UP,
+        .now = cop__clock_now(),
+        .peer = peer->id,
+        .incarnation = peer->acquaintance.session.incarnation,
+    };
+    tell(peer->peers, &event);
+}
+
+void cop__peer_down(struct cop__peer *peer, enum cop_down why)
+{
+    struct cop_event event = {
+        .kind = COP_EVENT_PEER_DOWN,
+        .now = cop__clock_now(),
+        .peer = peer->id,
+        .why = why,
+    };
+    cop__peer_weigh(peer);
+    tell(peer->peers, &event);
+}
+
+/* ---- what waits ---------------------------------------------------------------------- */
+
+void cop__peer_weigh(struct cop__peer *peer)
+{
+    uint64_t backlog = 0;
+    bool is_trying = peer->open || peer->attempt || cop__alarm_is_set(&peer->again);
+    /* What waits for a peer that nobody tries to reach holds nobody up. */
+    if (is_trying)
+        backlog = peer->acquaintance.session.unsent_bytes;
+    if (peer->open)
+        backlog += cop__stream_backlog(&peer->open->stream);
+    peer->peers->config.stats->backlog_bytes += backlog - peer->backlog;
+    peer->backlog = backlog;
+}
+
+static void check_backlog(struct cop__peers *peers)
+{
+    uint64_t backlog = peers->config.stats->backlog_bytes;
+    bool is_choked =
+        peers->is_choked ? backlog >= COP_BACKLOG_MAX / 2 : backlog > COP_BACKLOG_MAX;
+    if (is_choked == peers->is_choked)
+        return;
+    peers->is_choked = is_choked;
+    struct cop_event event = {
+        .kind = COP_EVENT_SENT, .now = cop__clock_now(), .backlog_bytes = backlog};
+    tell(peers, &event);
+}
+
+void cop__peer_mark_dirty(struct cop__peer *peer)
+{
+    struct cop__peers *peers = peer->peers;
+    if (peer->is_dirty)
+        return;
+    peer->is_dirty = true;
+    peer->next_dirty = NULL;
+    *peers->dirty_end = peer;
+    peers->dirty_end = &peer->next_dirty;
+}
+
+bool cop__peers_is_dirty(const struct cop__peers *peers)
+{
+    return peers->dirty != NULL;
+}
+
+static void flush_conn(struct cop__conn *conn)
+{
+    struct cop__peers *peers = conn->peers;
+    struct cop__batch batch;
+    bool has_more;
+    int error;
+    do {
+        cop__batch_init(&batch, peers->base.space, sizeof peers->base.space);
+        has_more = cop__link_gather(&conn->link, &batch);
+        if (batch.bytes == 0)
+            return;
+        peers->config.stats->acks_sent += batch.frames == 0;
+        conn->is_late = false;
+        error = cop__stream_write(&conn->stream, &batch);
+    } while (error == 0 && has_more);
+    if (error < 0)
+        cop__conn_lost(conn, error);
+}
+
+static void flush_peer(struct cop__peer *peer)
+{
+    if (peer->open && !peer->open->stream.pending)
+        flush_conn(peer->open);
+    cop__peer_weigh(peer);
+}
+
+void cop__peers_flush(struct cop__peers *peers)
+{
+    /* The space is read into as well: not before all of that is taken. */
+    COP_ASSERT(!peers->base.is_reading);
+    while (peers->dirty) {
+        struct cop__peer *peer = peers->dirty;
+        peers->dirty = peer->next_dirty;
+        if (!peers->dirty)
+            peers->dirty_end = &peers->dirty;
+        peer->is_dirty = false;
+        flush_peer(peer);
+        if (!peers->dirty)
+            check_backlog(peers);
+    }
+}
+
+/* ---- counts -------------------------------------------------------------------------- */
+
+/*
+ * Counts usually travel with frames. Those that have waited for a whole turn go alone; so
+ * while there is traffic this sends nothing, and a while after the last frame it stops.
+ */
+static void on_tell(struct cop__alarm *alarm, cop_time now)
+{
+    struct cop__peers *peers =
+        (struct cop__peers *)((char *)alarm - offsetof(struct cop__peers, tell));
+    bool is_needed = false;
+    for (struct cop__conn *conn = peers->first; conn; conn = conn->next) {
+        if (conn->state != COP__CONN_OPEN ||
+            !cop__session_has_untold(&conn->peer->acquaintance.session))
+            continue;
+        if (conn->is_late) {
+            conn->link.must_tell = true;
+            cop__peer_mark_dirty(conn->peer);
+        } else {
+            conn->is_late = true;
+            is_needed = true;
+        }
+    }
+    if (is_needed)
+        cop__alarm_start(peers->config.clock, alarm, now + TELL_EVERY);
+}
+
+void cop__peers_tell_later(struct cop__peers *peers)
+{
+    if (!cop__alarm_is_set(&peers->tell))
+        cop__alarm_start(peers->config.clock, &peers->tell,
+                         cop__clock_now() + TELL_EVERY);
+}
+
+/* ---- what the node wants ------------------------------------------------------------- */
+
+static void on_overflow(struct cop__peer *peer)
+{
+    struct cop__peers *peers = peer->peers;
+    uint64_t held;
+    if (cop__notice_is_due(&peers->overflow, cop__clock_now(), &held))
+        cop__log(peers->config.log, COP_LOG_WARN,
+                 "member %u takes no frames and too many wait for it: given up "
+                 "(%llu more like this)",
+                 (unsigned)peer->id, (unsigned long long)held);
+    peers->config.stats->dropped_frames++;
+    if (peer->open)
+        cop__conn_lost(peer->open, UV_ETIMEDOUT);
+}
+
+int cop__peers_send(struct cop__peers *peers, cop_id id, const struct cop_frame *frame)
+{
+    struct cop__peer *peer = cop__peer_get(peers, id);
+    if (!peer)
+        return COP_ENOMEM;
+    const struct cop__kind_info *info = cop__kind_info(frame->header.kind);
+    bool is_bulk = info && info->class == COP__CLASS_BULK;
+    COP_ASSERT(frame->header.length == (frame->payload ? frame->payload->length : 0));
+    int error = cop__session_push(&peer->acquaintance.session,
+                                  is_bulk ? COP__LANE_BULK : COP__LANE_CONTROL, frame);
+    if (error == COP_ELOST) {
+        on_overflow(peer);
+        return 0;
+    }
+    if (error != 0)
+        return error;
+    if (peer->open)
+        peer->open->is_used = true;
+    cop__peer_mark_dirty(peer);
+    cop__peer_connect(peer);
+    return 0;
+}
+
+/* The other side learns of a changed wish with the next record, or with one of its own. */
+static void set_keep(struct cop__peer *peer, bool keep)
+{
+    struct cop__conn *conn = peer->open;
+    if (peer->keep == keep)
+        return;
+    peer->keep = keep;
+    if (!conn)
+        return;
+    conn->link.keep = keep;
+    conn->link.must_tell = true;
+    cop__peer_mark_dirty(peer);
+    cop__conn_review(conn);
+}
+
+int cop__peers_keep(struct cop__peers *peers, cop_id id)
+{
+    struct cop__peer *peer = cop__peer_get(peers, id);
+    if (!peer)
+        return COP_ENOMEM;
+    set_keep(peer, true);
+    cop__peer_connect(peer);
+    return 0;
+}
+
+int cop__peers_release(struct cop__peers *peers, cop_id id)
+{
+    struct cop__peer *peer = cop__map_get(&peers->table, id);
+    if (peer)
+        set_keep(peer, false);
+    return 0;
+}
+
+int cop__peers_cut(struct cop__peers *peers, cop_id id)
+{
+    struct cop__peer *peer = cop__map_get(&peers->table, id);
+    if (!peer || !peer->open)
+        return COP_ENOENT;
+    cop__conn_lost(peer->open, UV_ECONNRESET);
+    return 0;
+}
+
+/* ---- life ---------------------------------------------------------------------------- */
+
+int cop__peers_create(const struct cop__peers_config *config, struct cop__peers **out)
+{
+    struct cop__peers *peers = calloc(1, sizeof *peers);
+    if (!peers) {
+        if (config->listen_fd >= 0)
+            close(config->listen_fd);
+        return COP_ENOMEM;
+    }
+    peers->config = *config;
+    cop__map_init(&peers->table);
+    cop__alarm_init(&peers->tell, on_tell);
+    peers->dirty_end = &peers->dirty;
+    peers->base.loop = config->loop;
+    peers->base.events = &cop__conn_events;
+    peers->base.reads = &config->stats->reads;
+    peers->base.writes = &config->stats->writes;
+    peers->listen_fd = config->listen_fd;
+    int error = cop__accept_start(peers);
+    if (error != 0) {
+        free(peers);
+        return error;
+    }
+    *out = peers;
+    return 0;
+}
+
+void cop__peers_close(struct cop__peers *peers, void (*closed)(void *context),
+                      void *context)
+{
+    uint32_t at = 0;
+    struct cop__map_slot *slot;
+    peers->closed = closed;
+    peers->closed_context = context;
+    peers->is_closing = true;
+    cop__alarm_stop(peers->config.clock, &peers->tell);
+    while ((slot = cop__map_next(&peers->table, &at))) {
+        struct cop__peer *peer = slot->value;
+        cop__alarm_stop(peers->config.clock, &peer->again);
+    }
+    /* One handle of our own, so that the last connection does not end it in here. */
+    peers->handles++;
+    cop__accept_stop(peers);
+    for (struct cop__conn *conn = peers->first, *next; conn; conn = next) {
+        next = conn->next;
+        if (conn->state == COP__CONN_OPEN)
+            cop__conn_say_bye(conn);
+        cop__conn_close(conn);
+    }
+    cop__peers_handle_closed(peers);
+}

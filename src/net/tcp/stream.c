@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/tcp/stream.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+
+/* A peer that does not acknowledge for so long is silent. */
+#define SILENCE_MS 10000
+#define SILENCE_S 10
+#define PROBE_EVERY_S 2
+#define PROBES 5
+/* What TCP may hold that was not sent yet: control has to wait behind it. */
+#define UNSENT_MAX (128 << 10)
+/* So many reads of one stream, then it is the turn of the others. */
+#define READS_MAX 16
+
+struct cop__pending {
+    size_t length, done;
+    uint8_t bytes[];
+};
+
+void cop__stream_init(struct cop__stream *stream, struct cop__stream_base *base)
+{
+    memset(stream, 0, sizeof *stream);
+    stream->base = base;
+    stream->fd = -1;
+}
+
+/* ---- reading ------------------------------------------------------------------------- */
+
+static bool is_closed(const struct cop__stream *stream) { return stream->fd < 0; }
+
+/* One read. Whether there may be more. */
+static bool read_once(struct cop__stream *stream)
+{
+    struct cop__stream_base *base = stream->base;
+    ssize_t count = recv(stream->fd, base->space, COP__STREAM_SPACE, 0);
+    ++*base->reads;
+    if (count > 0) {
+        base->is_reading = true;
+        base->events->bytes(stream, base->space, (size_t)count);
+        base->is_reading = false;
+        return count == COP__STREAM_SPACE && !is_closed(stream);
+    }
+    if (count < 0 && (errno == EAGAIN || errno == EINTR))
+        return false;
+    base->events->ended(stream, count == 0 ? UV_EOF : -errno);
+    return false;
+}
+
+static void on_readable(struct cop__stream *stream)
+{
+    for (int i = 0; i < READS_MAX && read_once(stream); i++)
+        ;
+}
+
+/*
+ * libuv stops polling when a socket has an error. What came before it is still to be read,
+ * and may end with a BYE; then reading gives the error itself.
+ */
+static void on_broken(struct cop__stream *stream)
+{
+    uint64_t reads;
+    do {
+        reads = *stream->base->reads;
+        on_readable(stream);
+    } while (!is_closed(stream) && *stream->base->reads == reads + READS_MAX);
+    if (!is_closed(stream))
+        stream->base->events->ended(stream, UV_ECONNRESET);
+}
+
+/* ---- events of libuv ----------------------------------------------------------------- */
+
+static void on_writable(struct cop__stream *stream);
+static void on_event(uv_poll_t *uv, int status, int events);
+
+static int poll_for(struct cop__stream *stream, int events)
+{
+    return uv_poll_start(&stream->uv, events, on_event);
+}
+
+static void on_connect(struct cop__stream *stream)
+{
+    int error = 0;
+    socklen_t length = sizeof error;
+    stream->is_connecting = false;
+    if (getsockopt(stream->fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0)
+        error = errno;
+    uv_poll_stop(&stream->uv);
+    stream->base->events->connected(stream, -error);
+}
+
+static void on_event(uv_poll_t *uv, int status, int events)
+{
+    struct cop__stream *stream = uv->data;
+    if (stream->is_connecting) {
+        on_connect(stream);
+        return;
+    }
+    if (status != 0) {
+        on_broken(stream);
+        return;
+    }
+    if (events & UV_READABLE)
+        on_readable(stream);
+    if ((events & UV_WRITABLE) && !is_closed(stream))
+        on_writable(stream);
+}
+
+int cop__stream_read(struct cop__stream *stream)
+{
+    return poll_for(stream, stream->pending ? UV_READABLE | UV_WRITABLE : UV_READABLE);
+}
+
+/* ---- making -------------------------------------------------------------------------- */
+
+static int set_option(int fd, int level, int name, int value)
+{
+    return setsockopt(fd, level, name, &value, sizeof value) == 0 ? 0 : -errno;
+}
+
+static int tune_tcp(int fd)
+{
+    static const struct {
+        int level, name, value;
+    } options[] = {
+        {IPPROTO_TCP, TCP_NODELAY, 1},
+        {SOL_SOCKET, SO_KEEPALIVE, 1},
+        {IPPROTO_TCP, TCP_KEEPIDLE, SILENCE_S},
+        {IPPROTO_TCP, TCP_KEEPINTVL, PROBE_EVERY_S},
+        {IPPROTO_TCP, TCP_KEEPCNT, PROBES},
+        {IPPROTO_TCP, TCP_USER_TIMEOUT, SILENCE_MS},
+        {IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_MAX},
+    };
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+        int error = set_option(fd, options[i].level, options[i].name, options[i].value);
+        if (error != 0)
+            return error;
+    }
+    return 0;
+}
+
+int cop__stream_adopt(struct cop__stream *stream, int fd, int family)
+{
+    int error = family == AF_UNIX ? 0 : tune_tcp(fd);
+    if (error == 0)
+        error = uv_poll_init(stream->base->loop, &stream->uv, fd);
+    if (error != 0) {
+        close(fd);
+        return error;
+    }
+    stream->uv.data = stream;
+    stream->fd = fd;
+    return 0;
+}
+
+int cop__stream_connect(struct cop__stream *stream, const struct sockaddr *address,
+                        socklen_t length)
+{
+    int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    /* libuv looks at the descriptor first; before connecting it cannot be in error. */
+    int error = cop__stream_adopt(stream, fd, address->sa_family);
+    if (error != 0)
+        return error;
+    while (connect(fd, address, length) != 0) {
+        if (errno == EINPROGRESS) {
+            stream->is_connecting = true;
+            return poll_for(stream, UV_WRITABLE);
+        }
+        if (errno != EINTR)
+            return -errno;
+    }
+    return 1;
+}
+
+/* ---- writing ------------------------------------------------------------------------- */
+
+/* Bytes taken by the kernel, perhaps none, or an error. */
+static ssize_t send_spans(struct cop__stream *stream, struct iovec *spans, size_t count)
+{
+    struct msghdr message = {.msg_iov = spans, .msg_iovlen = count};
+    ssize_t done;
+    ++*stream->base->writes;
+    do {
+        if (count == 1)
+            done = send(stream->fd, spans[0].iov_base, spans[0].iov_len, MSG_NOSIGNAL);
+        else
+            done = sendmsg(stream->fd, &message, MSG_NOSIGNAL);
+    } while (done < 0 && errno == EINTR);
+    if (done < 0)
+        return errno == EAGAIN ? 0 : -errno;
+    return done;
+}
+
+static void on_writable(struct cop__stream *stream)
+{
+    struct cop__pending *pending = stream->pending;
+    if (!pending)
+        return;
+    struct iovec rest = {pending->bytes + pending->done,
+                         pending->length - pending->done};
+    ssize_t done = send_spans(stream, &rest, 1);
+    if (done < 0) {
+        stream->base->events->ended(stream, (int)done);
+        return;
+    }
+    pending->done += (size_t)done;
+    if (pending->done < pending->length)
+        return;
+    free(pending);
+    stream->pending = NULL;
+    int error = poll_for(stream, UV_READABLE);
+    if (error != 0)
+        stream->base->events->ended(stream, error);
+    else
+        stream->base->events->drained(stream);
+}
+
+/* Copies what is behind the first `done` bytes of the batch. */
+static void copy_rest(const struct cop__batch *batch, size_t done, uint8_t *out)
+{
+    for (uint32_t i = 0; i < batch->count; i++) {
+        const struct cop__span *span = &batch->spans[i];
+        if (done >= span->length) {
+            done -= span->length;
+            continue;
+        }
+        memcpy(out, span->data + done, span->length - done);
+        out += span->length - done;
+        done = 0;
+    }
+}
+
+/*
+ * The kernel takes no more for now. The rest is copied, because frames may be dropped from
+ * the session before it is written; this is the slow path, and one batch at the most.
+ */
+static int write_later(struct cop__stream *stream, const struct cop__batch *batch,
+                       size_t done)
+{
+    size_t length = batch->bytes - done;
+    struct cop__pending *pending = malloc(sizeof *pending + length);
+    if (!pending)
+        return UV_ENOMEM;
+    copy_rest(batch, done, pending->bytes);
+    pending->length = length;
+    pending->done = 0;
+    stream->pending = pending;
+    int error = poll_for(stream, UV_READABLE | UV_WRITABLE);
+    return error != 0 ? error : 1;
+}
+
+int cop__stream_write(struct cop__stream *stream, const struct cop__batch *batch)
+{
+    struct iovec spans[COP__BATCH_SPANS];
+    COP_ASSERT(!stream->pending && !is_closed(stream));
+    for (uint32_t i = 0; i < batch->count; i++)
+        spans[i] = (struct iovec){(void *)(uintptr_t)batch->spans[i].data,
+                                  batch->spans[i].length};
+    ssize_t done = send_spans(stream, spans, batch->count);
+    if (done < 0)
+        return (int)done;
+    return (size_t)done == batch->bytes ? 0 : write_later(stream, batch, (size_t)done);
+}
+
+size_t cop__stream_backlog(const struct cop__stream *stream)
+{
+    return stream->pending ? stream->pending->length - stream->pending->done : 0;
+}
+
+/* ---- closing ------------------------------------------------------------------------- */
+
+static void on_close(uv_handle_t *handle)
+{
+    struct cop__stream *stream = handle->data;
+    stream->base->events->closed(stream);
+}
+
+bool cop__stream_close(struct cop__stream *stream)
+{
+    if (is_closed(stream))
+        return false;
+    free(stream->pending);
+    stream->pending = NULL;
+    uv_close((uv_handle_t *)&stream->uv, on_close);
+    close(stream->fd);
+    stream->fd = -1;
+    return true;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COP_NET_TCP_STREAM_H
+#define COP_NET_TCP_STREAM_H
+
+#include <sys/socket.h>
+#include <uv.h>
+
+#include "net/tcp/link.h"
+
+/*
+ * A stream of bytes between two processes: TCP or a Unix socket. What is above knows only
+ * these functions and events, so that encryption can be put in here without a change there:
+ * it would report `connected` after its own handshake and hand up plain bytes.
+ *
+ * libuv says when a socket is ready; reading and writing is done here, with one system call
+ * for each message and no signal if the other side is gone. Errors are libuv's (negative
+ * errno, UV_EOF).
+ */
+struct cop__stream;
+
+/* Called from the loop only, never from inside one of the functions below. */
+struct cop__stream_events {
+    void (*connected)(struct cop__stream *stream, int error);
+    void (*bytes)(struct cop__stream *stream, const uint8_t *data, size_t length);
+    void (*ended)(struct cop__stream *stream, int error); /* still to be closed */
+    void (*drained)(struct cop__stream *stream); /* all that was pending is written */
+    void (*closed)(struct cop__stream *stream);  /* its memory may be freed */
+};
+
+/* What all streams of a driver share. Messages are small, and a process that is one of
+ * hundreds has a cold cache whenever it wakes: so one space for everything. */
+#define COP__STREAM_SPACE (64u << 10)
+struct cop__stream_base {
+    uv_loop_t *loop;
+    const struct cop__stream_events *events;
+    uint64_t *reads, *writes; /* system calls, counted where others want to see them */
+    bool is_reading;          /* `bytes` is being called: its data are in the space */
+    uint8_t space[COP__STREAM_SPACE]; /* to read into; free for others in between */
+};
+
+struct cop__pending;
+struct cop__stream {
+    uv_poll_t uv;
+    struct cop__stream_base *base;
+    int fd; /* -1: there is nothing to be closed */
+    bool is_connecting;
+    struct cop__pending *pending; /* bytes that the kernel did not take yet */
+};
+
+void cop__stream_init(struct cop__stream *stream, struct cop__stream_base *base);
+/* 1: connected at once. 0: `connected` will be called. Otherwise the error. */
+int cop__stream_connect(struct cop__stream *stream, const struct sockaddr *address,
+                        socklen_t length);
+/* Takes a connected, non-blocking socket, and owns it even if it fails. */
+int cop__stream_adopt(struct cop__stream *stream, int fd, int family);
+/* From now on `bytes` and `ended` come. */
+int cop__stream_read(struct cop__stream *stream);
+/*
+ * Writes a batch with one system call. 0: all of it. 1: the rest is pending; write nothing
+ * before `drained`. Otherwise the error (UV_ENOMEM too): the connection is of no more use.
+ */
+int cop__stream_write(struct cop__stream *stream, const struct cop__batch *batch);
+/* How many bytes are pending. */
+size_t cop__stream_backlog(const struct cop__stream *stream);
+/* Whether `closed` will be called; if not, there was nothing to close. */
+bool cop__stream_close(struct cop__stream *stream);
+
+#endif

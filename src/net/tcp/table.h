@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COP_NET_TCP_TABLE_H
+#define COP_NET_TCP_TABLE_H
+
+#include "base/map.h"
+#include "net/tcp/notice.h"
+#include "net/tcp/peers.h"
+#include "net/tcp/stream.h"
+
+/*
+ * What the files of the peers share: the table, its members, their connections.
+ *
+ * Invariants of a peer:
+ *   1. Not both `open` and `attempt`: an attempt ends when a connection opens, and none
+ *      begins while one is open.
+ *   2. `again` is set only if there is neither.
+ */
+enum cop__conn_state {
+    COP__CONN_CONNECTING, /* ours, not connected yet */
+    COP__CONN_GREETED,    /* ours, HELLO is out */
+    COP__CONN_STRANGER,   /* theirs, no HELLO yet */
+    COP__CONN_OPEN,
+    COP__CONN_CLOSING, /* waits for libuv to let go of it */
+};
+
+struct cop__conn {
+    struct cop__stream stream; /* first: a stream is its connection */
+    struct cop__link link;
+    struct cop__peers *peers;
+    struct cop__peer *peer;  /* NULL for a stranger */
+    struct cop__alarm alarm; /* the handshake takes too long; nobody uses it */
+    struct cop__conn *next, *prev;
+    enum cop__conn_state state;
+    bool is_used;      /* since the alarm was last set */
+    bool has_progress; /* it was good for something */
+    bool is_late;      /* counts waited for a whole turn of `tell` */
+};
+
+struct cop__peer {
+    struct cop__peers *peers;
+    cop_id id;
+    bool keep;
+    bool is_dirty;
+    uint32_t
+        failures; /* connections and attempts in a row that were good for nothing */
+    struct cop__conn *open, *attempt;
+    struct cop__alarm again;
+    cop_time patience; /* until when attempts that begin now are repeated */
+    uint64_t backlog;  /* its share of the statistics */
+    struct cop__peer *next_dirty;
+    struct cop__acquaintance acquaintance;
+};
+
+struct cop__peers {
+    struct cop__peers_config config;
+    struct cop__map table;
+    struct cop__conn *first, *last; /* in the order in which they were made */
+    uint32_t strangers;
+    struct cop__peer *dirty, **dirty_end;
+    struct cop__alarm tell;
+    bool is_choked; /* the node knows that the backlog is too large */
+
+    /* accept.c */
+    uv_poll_t listener;
+    int listen_fd, listen_family;
+    struct cop__alarm resume;
+
+    bool is_closing;
+    uint32_t handles; /* that libuv has not let go of */
+    void (*closed)(void *context);
+    void *closed_context;
+
+    struct cop__notice refused_them[COP__REFUSAL_COUNT];
+    struct cop__notice refused_us[COP__REFUSAL_COUNT];
+    struct cop__notice nonsense, shortage, unreachable, overflow, strangers_full;
+
+    struct cop__stream_base
+        base; /* last: its space is hardly ever touched as a whole */
+};
+
+/* ---- peers.c ------------------------------------------------------------------------- */
+
+/* The peer of an id, made if it is new; NULL if there is no memory. */
+struct cop__peer *cop__peer_get(struct cop__peers *peers, cop_id id);
+void cop__peer_mark_dirty(struct cop__peer *peer);
+/* Takes the present backlog of the peer into the statistics. */
+void cop__peer_weigh(struct cop__peer *peer);
+void cop__peers_tell_later(struct cop__peers *peers);
+/* After a handle has been closed: the last one ends everything. */
+void cop__peers_handle_closed(struct cop__peers *peers);
+/* Events. */
+void cop__peer_up(struct cop__peer *peer);
+void cop__peer_down(struct cop__peer *peer, enum cop_down why);
+
+/* ---- attempts.c ---------------------------------------------------------------------- */
+
+/* Makes a connection unless there is one, or one under way. */
+void cop__peer_connect(struct cop__peer *peer);
+/* Our attempt failed before the handshake was over, with an error of libuv. */
+void cop__attempt_failed(struct cop__peer *peer, int error);
+/* Our attempt was refused by the other side's driver. */
+void cop__attempt_refused(struct cop__peer *peer, const struct cop__item *item);
+/* Ends an attempt, if there is one, without a word. */
+void cop__attempt_drop(struct cop__peer *peer);
+/* Does what `again` is for when it fires. */
+void cop__attempt_again(struct cop__alarm *alarm, cop_time now);
+
+/* ---- conn.c -------------------------------------------------------------------------- */
+
+extern const struct cop__stream_events cop__conn_events;
+
+/* NULL if there is no memory. */
+struct cop__conn *cop__conn_create(struct cop__peers *peers,
+                                   enum cop__conn_state state);
+void cop__conn_close(struct cop__conn *conn);
+/* Our connection stands: says HELLO. */
+void cop__conn_greet(struct cop__conn *conn);
+/* An accepted one: waits for HELLO. */
+void cop__conn_expect(struct cop__conn *conn);
+/* Sets or stops the alarm that ends unused connections. */
+void cop__conn_review(struct cop__conn *conn);
+/* An open connection broke. */
+void cop__conn_lost(struct cop__conn *conn, int error);
+void cop__conn_say_bye(struct cop__conn *conn);
+
+/* ---- accept.c ------------------------------------------------------------------------ */
+
+int cop__accept_start(struct cop__peers *peers);
+void cop__accept_stop(struct cop__peers *peers);
+
+#endif

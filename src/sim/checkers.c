@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/world.h"
+
+/* Those who look on: taken in, told of everything, and let go. */
+
+void cop__sim_take_checkers(struct cop_sim *sim)
+{
+    const struct cop_sim_checker *const *from = sim->config.checkers;
+    sim->config.checkers = NULL; /* the list is the caller's */
+    if (!(sim->config.flags & COP_SIM_CHECK) || !from)
+        return;
+    for (; *from && sim->checker_count < COP__SIM_CHECKERS; from++) {
+        void *state = (*from)->init ? (*from)->init(sim) : NULL;
+        if ((*from)->init && !state)
+            continue;
+        sim->checkers[sim->checker_count] = *from;
+        sim->states[sim->checker_count++] = state;
+    }
+}
+
+void cop__sim_end_checkers(struct cop_sim *sim)
+{
+    for (uint32_t i = 0; i < sim->checker_count; i++) {
+        if (sim->checkers[i]->fini)
+            sim->checkers[i]->fini(sim->states[i]);
+    }
+    sim->checker_count = 0;
+}
+
+void cop__sim_after_step(struct cop_sim *sim, cop_id id)
+{
+    for (uint32_t i = 0; i < sim->checker_count; i++) {
+        if (sim->checkers[i]->after_step)
+            sim->checkers[i]->after_step(sim->states[i], sim, id);
+    }
+}
+
+void cop__sim_after_submit(struct cop_sim *sim, cop_id id,
+                           const struct cop_request *request, int status)
+{
+    for (uint32_t i = 0; i < sim->checker_count; i++) {
+        if (sim->checkers[i]->on_submit)
+            sim->checkers[i]->on_submit(sim->states[i], sim, id, request, status);
+    }
+    if (status)
+        cop__trace_line(sim, "%u = refused %llu: %s", (unsigned)id,
+                        (unsigned long long)request->token, cop_strerror(status));
+}
+
+void cop__sim_after_complete(struct cop_sim *sim, cop_id id,
+                             const struct cop_effect *effect)
+{
+    for (uint32_t i = 0; i < sim->checker_count; i++) {
+        if (sim->checkers[i]->on_complete)
+            sim->checkers[i]->on_complete(sim->states[i], sim, id, effect->token,
+                                          effect->status, effect->result);
+    }
+}
+
+void cop_sim_quiescence(struct cop_sim *sim)
+{
+    for (uint32_t i = 0; i < sim->checker_count && !sim->failure[0]; i++) {
+        if (sim->checkers[i]->at_quiescence)
+            sim->checkers[i]->at_quiescence(sim->states[i], sim);
+    }
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/world.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Runs a script: its actions, then until all is quiet, then the test of liveness. */
+
+/* Tokens of the probes of the liveness test are above all that a script may use. */
+#define LIVENESS_TOKEN (UINT64_C(1) << 62)
+#define LIVENESS_TIMEOUT_NS (30 * COP_SEC)
+#define LIVENESS_TOGETHER 8
+#define LIVENESS_ALL 12
+/* Within so much time and so many events after the last timeout, all must be at rest. */
+#define REST_NS (60 * COP_SEC)
+#define REST_EVENTS 2000000
+
+struct run {
+    const struct cop_sim_script *script;
+    struct cop_sim *sim;
+    struct cop_sim_report *report;
+    uint32_t expected; /* completions after which a run until complete may stop */
+};
+
+static void note_result(struct cop_sim_report *report, const struct cop_buf *buf)
+{
+    struct cop_probe_result result;
+    if (!buf || cop_probe_result(buf, &result) != 0)
+        return;
+    report->answered = result.answered;
+    report->dead = result.dead.count;
+    report->silent = result.silent.count;
+    cop_probe_result_free(&result);
+}
+
+static void on_complete(void *context, struct cop_sim *sim, cop_id node, uint64_t token,
+                        int status, struct cop_buf *buf)
+{
+    struct run *run = context;
+    const struct cop_sim_config *config = &run->script->config;
+    run->report->completed++;
+    run->report->completed_ns = cop_sim_now(sim);
+    note_result(run->report, buf);
+    if (config->complete)
+        config->complete(config->context, sim, node, token, status, buf);
+    if (run->script->until_complete && run->report->completed >= run->expected)
+        cop_sim_stop(sim);
+}
+
+static void on_trace(void *context, const char *line)
+{
+    const struct cop_sim_config *config = &((struct run *)context)->script->config;
+    config->trace(config->context, line);
+}
+
+static int make(struct run *run)
+{
+    /* Only needed until cop_sim_create returns. */
+    const struct cop_sim_checker *const checkers[] = {cop_sim_checker_node(),
+                                                      cop_sim_checker_probe(), NULL};
+    struct cop_sim_config config = run->script->config;
+    config.complete = on_complete;
+    config.trace = config.trace ? on_trace : NULL;
+    config.context = run;
+    if (!config.checkers)
+        config.checkers = checkers;
+    return cop_sim_create(&config, &run->sim);
+}
+
+static int schedule(struct run *run)
+{
+    for (uint32_t i = 0; i < run->script->count; i++) {
+        const struct cop_sim_action *action = &run->script->actions[i];
+        int error = cop_sim_at(run->sim, action);
+        if (error)
+            return error;
+        run->report->submitted += action->kind == COP_SIM_PROBE;
+    }
+    run->expected = run->report->submitted;
+    return 0;
+}
+
+/* When everything that a script starts should be over, if nothing stands in its way. */
+static cop_time horizon(const struct cop_sim_script *script)
+{
+    cop_time last = 0;
+    for (uint32_t i = 0; i < script->count; i++) {
+        const struct cop_sim_action *action = &script->actions[i];
+        cop_time end = action->at + action->request.timeout_ns + action->amount_ns;
+        last = end > last ? end : last;
+    }
+    return last + REST_NS;
+}
+
+/*
+ * Runs until nothing is due. What does not come to rest by itself is a fault; but who is
+ * behind a partition or waits for somebody paused may try again and again, until `until`.
+ */
+static void run_to_rest(struct run *run, cop_time until)
+{
+    struct cop_sim *sim = run->sim;
+    uint64_t limit =
+        cop_sim_events(sim) + REST_EVENTS + 1000 * (uint64_t)run->script->config.nodes;
+    sim->stopped = false;
+    while (!sim->stopped && cop_sim_step(sim)) {
+        bool late = sim->now > until;
+        if (late && !cop__faults_over(sim))
+            return;
+        if (late || cop_sim_events(sim) > limit) {
+            cop_sim_fail(sim, "sim", "does not come to rest");
+            return;
+        }
+    }
+}
+
+static bool has_action(const struct cop_sim_script *script,
+                       enum cop_sim_action_kind kind)
+{
+    for (uint32_t i = 0; i < script->count; i++) {
+        if (script->actions[i].kind == kind)
+            return true;
+    }
+    return false;
+}
+
+static void submit_probe(struct run *run, cop_id id, uint64_t token)
+{
+    struct cop_sim_action action;
+    memset(&action, 0, sizeof(action));
+    action.kind = COP_SIM_PROBE;
+    action.a = id;
+    action.b = COP_ID_NONE;
+    action.request.kind = COP_REQUEST_PROBE;
+    action.request.token = token;
+    action.request.timeout_ns = LIVENESS_TIMEOUT_NS;
+    if (cop_sim_do(run->sim, &action) != 0)
+        cop_sim_fail(run->sim, "sim", "out of memory");
+    run->report->submitted++;
+}
+
+/* Whether a node takes part in the test: all of few, by the seed some of many. */
+static bool is_chosen(const struct run *run, cop_id id)
+{
+    uint32_t n = cop_sim_nodes(run->sim);
+    return cop_sim_is_alive(run->sim, id) &&
+           (n <= LIVENESS_ALL ||
+            cop_sim_draw(run->sim, COP__PLACE_LIVENESS, id, 0, n) < LIVENESS_ALL);
+}
+
+/* A few at a time: all at once would be n * n messages in flight, and prove no more. */
+static void probe_from_everybody(struct run *run, uint32_t round)
+{
+    uint32_t n = cop_sim_nodes(run->sim);
+    uint32_t together = 0;
+    for (cop_id id = 0; id < n; id++) {
+        if (!is_chosen(run, id))
+            continue;
+        submit_probe(run, id, LIVENESS_TOKEN + (uint64_t)round * n + id);
+        if (++together % LIVENESS_TOGETHER == 0)
+            run_to_rest(run, run->sim->now + LIVENESS_TIMEOUT_NS + REST_NS);
+    }
+    run_to_rest(run, run->sim->now + LIVENESS_TIMEOUT_NS + REST_NS);
+}
+
+/*
+ * All faults end, and every living node probes. It need not know yet who came back, or that
+ * it was lied to; asking everyone is how it learns. So where that happened, the probes of a
+ * second round are the ones that must be exact.
+ */
+static void test_liveness(struct run *run)
+{
+    const struct cop_sim_script *script = run->script;
+    bool news = has_action(script, COP_SIM_RESTART) || has_action(script, COP_SIM_LIE);
+    uint32_t rounds = news ? 2 : 1;
+    cop_sim_heal(run->sim);
+    run_to_rest(run, horizon(script) + run->sim->now);
+    for (uint32_t round = 0; round < rounds; round++) {
+        if (round + 1 == rounds)
+            cop_sim_settle(run->sim);
+        probe_from_everybody(run, round);
+        cop_sim_quiescence(run->sim);
+    }
+}
+
+static void conclude(struct run *run)
+{
+    struct cop_sim_report *report = run->report;
+    const char *failure = cop_sim_failure(run->sim);
+    snprintf(report->failure, sizeof(report->failure), "%s", failure ? failure : "");
+    report->trace_digest = cop_sim_digest(run->sim);
+    report->events = cop_sim_events(run->sim);
+    report->virtual_ns = cop_sim_now(run->sim);
+    report->node_bytes = cop_sim_node_bytes(run->sim);
+    report->stats = *cop_sim_stats(run->sim);
+}
+
+int cop_sim_script_run(const struct cop_sim_script *script, struct cop_sim_report *out)
+{
+    struct cop_sim_report report;
+    memset(&report, 0, sizeof(report));
+    struct run run = {.script = script, .report = &report};
+    int error = make(&run);
+    if (error)
+        return error;
+    error = schedule(&run);
+    if (!error) {
+        if (script->config.begin)
+            script->config.begin(script->config.context, run.sim);
+        run_to_rest(&run, horizon(script));
+        if (cop_sim_is_quiet(run.sim) && cop__faults_over(run.sim))
+            cop_sim_quiescence(run.sim);
+        if (script->liveness && !cop_sim_failure(run.sim))
+            test_liveness(&run);
+        if (script->config.end)
+            script->config.end(script->config.context, run.sim);
+        conclude(&run);
+        *out = report;
+    }
+    cop_sim_destroy(run.sim);
+    return error;
+}

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <coppice/sim.h>
+
+#include "base/random.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * Every seed is a script of its own: sizes, shapes, network, options, requests and faults
+ * are all drawn from it. Each seed also draws which kinds of faults it has at all, because
+ * a run with everything in it hides what a run with two things in it would show.
+ */
+struct draw {
+    struct cop__random random;
+    struct cop_sim_script *script;
+    uint32_t n;
+    cop_time span; /* requests and faults come within it */
+    uint32_t flags;
+    int error;
+};
+
+static uint64_t below(struct draw *draw, uint64_t bound)
+{
+    return cop__random_below(&draw->random, bound);
+}
+
+static uint64_t between(struct draw *draw, uint64_t first, uint64_t last)
+{
+    return first + below(draw, last - first + 1);
+}
+
+static bool chance(struct draw *draw, uint32_t percent)
+{
+    return cop__random_chance(&draw->random, percent, 100);
+}
+
+static cop_id any_node(struct draw *draw) { return (cop_id)below(draw, draw->n); }
+
+/* ---- size and shape ------------------------------------------------------------------- */
+
+static uint32_t draw_size(struct draw *draw)
+{
+    uint64_t kind = below(draw, 20);
+    if (kind < 14)
+        return (uint32_t)between(draw, 2, 12);
+    return (uint32_t)(kind < 19 ? between(draw, 13, 40) : between(draw, 41, 100));
+}
+
+/* A shape without a table, as text. */
+static void draw_plain_shape(struct draw *draw, char *out, size_t size)
+{
+    unsigned k = (unsigned)between(draw, 2, 4);
+    switch (below(draw, 5)) {
+    case 0:
+        snprintf(out, size, "kary:%u", k);
+        return;
+    case 1:
+        snprintf(out, size, "radix:%u", 1u << between(draw, 1, 3));
+        return;
+    case 2:
+        snprintf(out, size, "knomial:%u", k);
+        return;
+    case 3:
+        snprintf(out, size, "flat");
+        return;
+    default:
+        snprintf(out, size, "chain");
+        return;
+    }
+}
+
+/* A random tree as a topology file: each rank below a random earlier one. */
+static int draw_topology(struct draw *draw)
+{
+    struct cop_sim_script *script = draw->script;
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    if (!out)
+        return COP_ENOMEM;
+    for (uint32_t rank = 1; rank < draw->n; rank++)
+        fprintf(out, "m:%u => m:%u ; ", (unsigned)below(draw, rank), (unsigned)rank);
+    if (fclose(out) != 0) {
+        free(text);
+        return COP_ENOMEM;
+    }
+    script->topology = text;
+    return 0;
+}
+
+static void draw_shape(struct draw *draw)
+{
+    char text[64];
+    char message[200];
+    uint32_t per_host = (uint32_t)between(draw, 1, 5);
+    size_t at = 0;
+    if (chance(draw, 20)) {
+        snprintf(text, sizeof(text), "hosts:");
+        at = strlen(text);
+    }
+    draw_plain_shape(draw, text + at, sizeof(text) - at);
+    draw->error =
+        cop_sim_script_shape(draw->script, text, per_host, message, sizeof(message));
+}
+
+/* ---- network -------------------------------------------------------------------------- */
+
+static int draw_recorded(struct draw *draw, struct cop_sim_net *net)
+{
+    uint32_t count = (uint32_t)between(draw, 1, 8);
+    uint32_t *table = malloc(count * sizeof(*table));
+    if (!table)
+        return COP_ENOMEM;
+    for (uint32_t i = 0; i < count; i++)
+        table[i] = (uint32_t)(between(draw, 1, 500) * COP_USEC);
+    net->table = draw->script->table = table;
+    net->table_count = count;
+    return 0;
+}
+
+static void draw_net(struct draw *draw)
+{
+    struct cop_sim_net *net = &draw->script->config.net;
+    memset(net, 0, sizeof(*net));
+    net->latency_ns = between(draw, 1, 50) * COP_USEC;
+    net->kind = chance(draw, 40) ? COP_SIM_NET_CONSTANT
+                                 : (enum cop_sim_net_kind)between(draw, 1, 4);
+    if (net->kind == COP_SIM_NET_LOGGP) {
+        net->overhead_ns = between(draw, 0, 5000);
+        net->gap_ns = between(draw, 0, 5000);
+        net->byte_ps = between(draw, 0, 10000);
+    } else if (net->kind == COP_SIM_NET_TORUS) {
+        net->hop_ns = between(draw, 1, 2000);
+        net->shuffle = chance(draw, 50);
+    } else if (net->kind == COP_SIM_NET_SWITCH) {
+        net->service_ns = between(draw, 1, 5000);
+        net->ports = (uint32_t)between(draw, 0, 8);
+    } else if (net->kind == COP_SIM_NET_RECORDED) {
+        draw->error = draw_recorded(draw, net);
+    }
+    if (chance(draw, 60))
+        net->jitter_ns = between(draw, 1, 100) * COP_USEC;
+    if (chance(draw, 30))
+        net->compute_ns = between(draw, 1, 20) * COP_USEC;
+}
+
+/* ---- requests ------------------------------------------------------------------------- */
+
+static void add(struct draw *draw, const struct cop_sim_action *action)
+{
+    if (draw->error == 0)
+        draw->error = cop_sim_script_add(draw->script, action);
+}
+
+static struct cop_sim_action action_at(struct draw *draw, enum cop_sim_action_kind kind)
+{
+    struct cop_sim_action action;
+    memset(&action, 0, sizeof(action));
+    action.kind = kind;
+    action.at = below(draw, draw->span + 1);
+    action.a = any_node(draw);
+    action.b = COP_ID_NONE;
+    return action;
+}
+
+static void draw_probe(struct draw *draw, uint64_t token)
+{
+    struct cop_sim_action probe = action_at(draw, COP_SIM_PROBE);
+    struct cop_request *request = &probe.request;
+    if (token == 1 && chance(draw, 50))
+        probe.at = 0;
+    request->kind = COP_REQUEST_PROBE;
+    request->token = token;
+    request->timeout_ns =
+        chance(draw, 80) ? 10 * COP_SEC : between(draw, 20, 20000) * COP_USEC;
+    request->outcome = chance(draw, 40);
+    if (chance(draw, 25)) {
+        char text[64];
+        draw_plain_shape(draw, text, sizeof(text));
+        if (cop_shape_parse(text, &request->shape, NULL, 0) != 0)
+            draw->error = COP_EINVAL;
+    }
+    add(draw, &probe);
+    if (!chance(draw, 8))
+        return;
+    struct cop_sim_action end = action_at(draw, COP_SIM_ABORT);
+    end.a = probe.a;
+    end.at = probe.at + below(draw, draw->span / 2 + 1);
+    end.request.kind = COP_REQUEST_ABORT;
+    end.request.target = token;
+    end.request.token = token + 1000;
+    add(draw, &end);
+}
+
+/* ---- faults --------------------------------------------------------------------------- */
+
+static void draw_crash(struct draw *draw)
+{
+    struct cop_sim_action crash = action_at(draw, COP_SIM_CRASH);
+    uint64_t kind = below(draw, 10);
+    if (kind < 2) {
+        crash.when = COP_SIM_AFTER_SEND;
+        crash.count = between(draw, 1, 12);
+    } else if (kind < 4) {
+        crash.when = COP_SIM_BEFORE_RECV;
+        crash.count = between(draw, 1, 12);
+    } else if (kind == 4) { /* a whole switch */
+        crash.b = crash.a + (cop_id)between(draw, 1, 3);
+        crash.b = crash.b < draw->n ? crash.b : draw->n - 1;
+        crash.b = crash.b > crash.a ? crash.b : COP_ID_NONE;
+    }
+    add(draw, &crash);
+}
+
+static void draw_restart(struct draw *draw)
+{
+    struct cop_sim_action crash = action_at(draw, COP_SIM_CRASH);
+    add(draw, &crash);
+    struct cop_sim_action restart = crash;
+    restart.kind = COP_SIM_RESTART;
+    restart.at = crash.at + below(draw, draw->span + 1);
+    add(draw, &restart);
+}
+
+static void draw_pause(struct draw *draw)
+{
+    struct cop_sim_action pause = action_at(draw, COP_SIM_PAUSE);
+    add(draw, &pause);
+    pause.kind = COP_SIM_RESUME;
+    pause.at += below(draw, 3 * draw->span);
+    if (chance(draw, 80))
+        add(draw, &pause);
+}
+
+static void draw_slow(struct draw *draw)
+{
+    struct cop_sim_action slow = action_at(draw, COP_SIM_SLOW);
+    slow.amount_ns = between(draw, 1, 500) * COP_USEC;
+    cop_id other = any_node(draw);
+    if (chance(draw, 50) && other != slow.a) {
+        slow.kind = COP_SIM_SLOW_LINK;
+        slow.b = other;
+    }
+    add(draw, &slow);
+}
+
+static struct cop_sim_set set_of(cop_id first, cop_id last)
+{
+    return (struct cop_sim_set){.ranges = {{first, last}}, .count = 1};
+}
+
+static void draw_partition(struct draw *draw)
+{
+    struct cop_sim_action wall = action_at(draw, COP_SIM_PARTITION);
+    cop_id border = (cop_id)between(draw, 1, draw->n - 1);
+    wall.left = set_of(0, border - 1);
+    wall.right = set_of(border, draw->n - 1);
+    if (chance(draw, 50)) {
+        struct cop_sim_set left = wall.left;
+        wall.left = wall.right;
+        wall.right = left;
+    }
+    wall.one_way = chance(draw, 30);
+    add(draw, &wall);
+    struct cop_sim_action heal = action_at(draw, COP_SIM_HEAL);
+    heal.at = wall.at + below(draw, chance(draw, 50) ? draw->span : 5 * COP_SEC);
+    if (chance(draw, 80))
+        add(draw, &heal);
+}
+
+static void draw_break(struct draw *draw)
+{
+    struct cop_sim_action action = action_at(draw, COP_SIM_BREAK);
+    action.b = any_node(draw);
+    /* Neighbours in number are often neighbours in the tree. */
+    if (chance(draw, 60))
+        action.b = action.a / 2;
+    if (action.a != action.b)
+        add(draw, &action);
+}
+
+static void draw_jump(struct draw *draw)
+{
+    struct cop_sim_action jump = action_at(draw, COP_SIM_JUMP);
+    jump.amount_ns = between(draw, 1, 20000) * COP_MSEC;
+    add(draw, &jump);
+}
+
+static void draw_lie(struct draw *draw)
+{
+    struct cop_sim_action lie = action_at(draw, COP_SIM_LIE);
+    lie.b = chance(draw, 60) ? lie.a / 2 : any_node(draw);
+    if (lie.a != lie.b)
+        add(draw, &lie);
+}
+
+static void draw_faults(struct draw *draw)
+{
+    static void (*const kinds[])(struct draw *) = {
+        draw_crash,     draw_restart, draw_pause, draw_slow,
+        draw_partition, draw_break,   draw_jump,  draw_lie,
+    };
+    enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
+    bool lies = (draw->flags & COP_SIM_SWARM_LIES) != 0;
+    /* Crashes are what this is about: they are in most runs, the others in some. */
+    bool on[KINDS] = {chance(draw, 85)};
+    for (size_t i = 1; i < KINDS; i++)
+        on[i] = chance(draw, 30);
+    on[KINDS - 1] = lies && chance(draw, 70);
+    uint64_t count = between(draw, 1, 6);
+    for (uint64_t i = 0; i < count; i++) {
+        size_t kind = (size_t)below(draw, KINDS);
+        kind = on[kind] ? kind : 0;
+        if (on[kind])
+            kinds[kind](draw);
+    }
+}
+
+/* ---- all of it ------------------------------------------------------------------------ */
+
+static int reread(struct cop_sim_script *script)
+{
+    /* A topology becomes a shape when it is read; reading also proves that what the swarm
+     * runs and what a printed script says are the same. */
+    char *text = cop_sim_script_print(script);
+    if (!text)
+        return COP_ENOMEM;
+    char message[256];
+    struct cop_sim_script again;
+    int error = cop_sim_script_parse(text, &again, message, sizeof(message));
+    free(text);
+    if (error)
+        return error;
+    cop_sim_script_free(script);
+    *script = again;
+    return 0;
+}
+
+int cop_sim_swarm_script(uint64_t seed, uint32_t flags, struct cop_sim_script *out)
+{
+    struct cop_sim_script script;
+    memset(&script, 0, sizeof(script));
+    struct draw draw = {.script = &script, .flags = flags};
+    cop__random_init(&draw.random, seed);
+    draw.n = draw_size(&draw);
+    script.config.nodes = draw.n;
+    script.config.seed = seed;
+    script.config.flags = COP_SIM_CHECK | COP_SIM_CODEC;
+    script.config.flags |= chance(&draw, 50) ? COP_SIM_CUT : 0;
+    script.config.flags |= chance(&draw, 50) ? COP_SIM_BUGGIFY : 0;
+    script.liveness = true;
+    static const cop_time spans[] = {100 * COP_USEC, COP_MSEC, 20 * COP_MSEC};
+    draw.span = spans[below(&draw, 3)];
+    draw_shape(&draw);
+    if (chance(&draw, 10) && draw.error == 0)
+        draw.error = draw_topology(&draw);
+    draw_net(&draw);
+    uint64_t probes = between(&draw, 1, 5);
+    for (uint64_t token = 1; token <= probes; token++)
+        draw_probe(&draw, token);
+    draw_faults(&draw);
+    if (draw.error == 0)
+        draw.error = reread(&script);
+    if (draw.error) {
+        cop_sim_script_free(&script);
+        return draw.error;
+    }
+    *out = script;
+    return 0;
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COP_SIM_WORLD_H
+#define COP_SIM_WORLD_H
+
+#include <coppice/sim.h>
+
+#include "base/digest.h"
+#include "base/map.h"
+#include "sim/queue.h"
+
+/*
+ * Inside the simulator. Who does what:
+ *   sim.c      life of a simulation, the loop, one step of one node
+ *   carry.c    what a node's effects become
+ *   links.c    connections: who is told of whom, what waits, what is lost
+ *   peers.c    the table of peers of a node
+ *   network.c  when a frame arrives
+ *   faults.c   what an action does
+ *   trace.c    digest and text
+ *
+ * Nothing is decided by the order of addresses or of a hash table: whoever walks over
+ * peers or links does so in order of ids. Nothing is drawn from a running random source:
+ * every draw is a hash of the seed and of what it is about, so that taking one fault out of
+ * a script leaves the others as they were.
+ */
+
+enum cop__sim_kind {
+    COP__SIM_FRAME,  /* src -> dst */
+    COP__SIM_UP,     /* dst hears that src, incarnation `word`, is connected */
+    COP__SIM_DOWN,   /* dst hears that src is down: `word` is enum cop_down */
+    COP__SIM_TOLD,   /* the same, but found by dst's own driver, not over the network */
+    COP__SIM_TICK,   /* of dst */
+    COP__SIM_SUBMIT, /* at dst: `word` is the index of the action */
+    COP__SIM_WAKE,   /* dst looks into its inbox */
+    COP__SIM_ACTION, /* `word` is the index of the action */
+    COP__SIM_RECONNECT, /* the drivers of src and dst try again */
+    COP__SIM_SILENT, /* dst gives up reaching src, if partition `word` still stands */
+    COP__SIM_CUTOFF, /* all connections across partition `word` are given up */
+};
+
+enum cop__peer_flag {
+    COP__PEER_KEPT = 1, /* the owner said CONNECT */
+    COP__PEER_UP = 2,   /* there is a connection; always the same at both ends */
+    COP__PEER_TOLD = 4, /* the last thing on its way to the owner about it is PEER_UP */
+};
+
+/* A peer in its owner's table, and the channel from owner to peer. */
+struct cop__peer {
+    cop_id id;     /* COP_ID_NONE: a free slot */
+    uint8_t flags; /* enum cop__peer_flag */
+    uint8_t epoch; /* how often the connection broke */
+    uint16_t life; /* of the peer, for which the connection was made */
+    cop_time last; /* when the last thing from owner to peer arrives */
+};
+
+struct cop__peers {
+    struct cop__peer *slots;
+    uint32_t count, capacity;
+};
+
+struct cop__held {
+    struct cop__sim_event *first, *last;
+};
+
+/* What only few channels have. Keyed by channel in cop_sim.sides. */
+struct cop__side {
+    struct cop__held held; /* arrived, but the way was not free, in order */
+    struct cop__held
+        unsent;         /* sent meanwhile: behind all of those, and all under way */
+    cop_time slow_ns;   /* everything takes longer by this */
+    cop_time cut_after; /* frames of life `cut_life` that arrive later are lost */
+    uint16_t cut_life;
+    bool recovering; /* the connection broke, and the drivers have not yet agreed */
+    bool wanted;     /* src said CONNECT meanwhile */
+    bool reconnect;  /* a RECONNECT is in the queue */
+};
+
+enum cop__node_flag {
+    COP__NODE_PAUSED = 1,
+    COP__NODE_WAKING = 2,  /* a WAKE is in the queue */
+    COP__NODE_TICKING = 4, /* a TICK is in the inbox */
+    COP__NODE_RULES = 8,   /* it has rules for crashes at message boundaries */
+};
+
+struct cop__sim_node {
+    void *actor; /* NULL while dead */
+    struct cop__peers peers;
+    cop_time armed; /* time of the one TICK that counts; NEVER if none */
+    cop_time busy;  /* until then events wait in the inbox */
+    cop_time port;  /* until then the network interface is sending */
+    struct cop__sim_event *inbox, *inbox_last;
+    cop_time clock_ns; /* its clock is ahead by this */
+    cop_time slow_ns;  /* and it needs so much more for each event */
+    cop_time born, died;
+    uint32_t sends, receives;
+    uint16_t life;
+    uint8_t flags; /* enum cop__node_flag */
+};
+
+struct cop__partition {
+    struct cop_sim_set left, right;
+    bool one_way;
+    uint64_t number;
+};
+
+#define COP__SIM_CHECKERS 8
+
+struct cop_sim {
+    struct cop_sim_config config;
+    const struct cop_sim_actor *actor;
+    struct cop_view *view;
+    struct cop__sim_node *nodes;
+    struct cop__queue queue;
+    cop_time now;
+    cop_time depart; /* when what the present step sends leaves */
+    uint64_t events;
+    struct cop__digest digest;
+    struct cop_effects effects;
+    struct cop_stats stats;
+
+    struct cop_sim_action *actions; /* all that were given, by index */
+    uint32_t action_count, action_capacity;
+    struct cop_sim_action *rules; /* crashes at message boundaries */
+    uint32_t rule_count, rule_capacity;
+    struct cop__partition *partitions;
+    uint32_t partition_count, partition_capacity;
+    uint64_t partitions_made;
+    struct cop__map sides; /* of struct cop__side */
+    uint64_t draws;        /* of buggify */
+    uint32_t breaks;
+    bool stopped, disturbed, lied;
+    bool calm;    /* healed for good */
+    bool settled; /* and everybody must know everything */
+
+    struct cop__net *net;
+    const struct cop_sim_checker *checkers[COP__SIM_CHECKERS];
+    void *states[COP__SIM_CHECKERS];
+    uint32_t checker_count;
+    char failure[256];
+};
+
+/* ---- places of draws ------------------------------------------------------------------ */
+
+enum cop__place {
+    COP__PLACE_JITTER = 1,
+    COP__PLACE_RECORDED,
+    COP__PLACE_SHUFFLE,
+    COP__PLACE_CUT,
+    COP__PLACE_LATE_TICK,
+    COP__PLACE_LATE_CLOSED,
+    COP__PLACE_LATE_UP,
+    COP__PLACE_AGE_OUT,
+    COP__PLACE_RECONNECT,
+    COP__PLACE_BUGGIFY,
+    COP__PLACE_LIVENESS,
+};
+
+/* ---- sim.c ------------------------------------------------------------------------------ */
+
+#define COP__FIRST_INCARNATION UINT64_C(1)
+cop_incarnation cop__sim_incarnation(const struct cop_sim *sim, cop_id id);
+bool cop__sim_alive(const struct cop_sim *sim, cop_id id);
+/* Makes the checkers of the configuration ready; frees them. */
+void cop__sim_take_checkers(struct cop_sim *sim);
+void cop__sim_end_checkers(struct cop_sim *sim);
+/* Tells the checkers. */
+void cop__sim_after_step(struct cop_sim *sim, cop_id id);
+void cop__sim_after_submit(struct cop_sim *sim, cop_id id,
+                           const struct cop_request *request, int status);
+void cop__sim_after_complete(struct cop_sim *sim, cop_id id,
+                             const struct cop_effect *effect);
+/* A new event of this kind for `dst`; NULL after cop_sim_fail. */
+struct cop__sim_event *cop__sim_event(struct cop_sim *sim, uint8_t kind, cop_id src,
+                                      cop_id dst);
+void cop__sim_push(struct cop_sim *sim, struct cop__sim_event *event, cop_time time);
+/* Gives back an event that nobody will see, with its payload. */
+void cop__sim_drop(struct cop_sim *sim, struct cop__sim_event *event);
+/* Brings a rank to life: a new state machine and its first TICK. */
+int cop__sim_bear(struct cop_sim *sim, cop_id id);
+/* Makes sure that a TICK comes at the node's deadline. */
+void cop__sim_arm(struct cop_sim *sim, cop_id id);
+/* Makes the node look into its inbox at `time`. */
+void cop__sim_wake(struct cop_sim *sim, cop_id id, cop_time time);
+
+/* ---- carry.c ---------------------------------------------------------------------------- */
+
+void cop__sim_carry(struct cop_sim *sim, cop_id id);
+
+/* ---- peers.c ---------------------------------------------------------------------------- */
+
+/* NULL if there is none. A pointer holds until the next add to the same table. */
+struct cop__peer *cop__peers_find(const struct cop__peers *peers, cop_id id);
+/* Finds or adds; NULL if there is no memory. */
+struct cop__peer *cop__peers_add(struct cop__peers *peers, cop_id id);
+/* All ids in ascending order; to be freed; NULL if there are none or no memory. */
+cop_id *cop__peers_sorted(const struct cop__peers *peers, uint32_t *count);
+void cop__peers_fini(struct cop__peers *peers);
+
+/* ---- links.c ---------------------------------------------------------------------------- */
+
+/* Sends a frame event (src, dst, frame_kind, word, view and payload are set). */
+void cop__links_send(struct cop_sim *sim, struct cop__sim_event *event);
+void cop__links_connect(struct cop_sim *sim, cop_id from, cop_id to);
+void cop__links_close(struct cop_sim *sim, cop_id from, cop_id to);
+/* True if an event that is due now may reach its node; else it was taken care of. */
+bool cop__links_admit(struct cop_sim *sim, struct cop__sim_event *event);
+void cop__links_crash(struct cop_sim *sim, cop_id id);
+void cop__links_break(struct cop_sim *sim, cop_id a, cop_id b, enum cop_down why);
+void cop__links_reconnect(struct cop_sim *sim, cop_id a, cop_id b);
+void cop__links_silent(struct cop_sim *sim, const struct cop__sim_event *event);
+/* Tells `dst` that `src` is down, not over the network. */
+void cop__links_tell_down(struct cop_sim *sim, cop_id src, cop_id dst,
+                          enum cop_down why, cop_time delay);
+/* The way of held things may be free again. */
+void cop__links_retry(struct cop_sim *sim);
+struct cop__side *cop__links_side(struct cop_sim *sim, cop_id src, cop_id dst,
+                                  bool make);
+void cop__links_fini(struct cop_sim *sim);
+
+/* ---- faults.c --------------------------------------------------------------------------- */
+
+/* Does the action of that index in sim->actions. */
+void cop__faults_apply(struct cop_sim *sim, uint32_t index);
+void cop__faults_crash(struct cop_sim *sim, cop_id id);
+/* Whether a rule says that the node dies at this boundary. */
+bool cop__faults_due(const struct cop_sim *sim, cop_id id, enum cop_sim_when when,
+                     uint64_t count);
+/* Whether nobody is paused or behind a partition: only then is quiet the end. */
+bool cop__faults_over(const struct cop_sim *sim);
+/* Whether a partition keeps what src sends from dst. */
+bool cop__faults_blocked(const struct cop_sim *sim, cop_id src, cop_id dst);
+/* Whether no connection can be made between the two. */
+bool cop__faults_parted(const struct cop_sim *sim, cop_id a, cop_id b);
+void cop__faults_cutoff(struct cop_sim *sim, uint64_t number);
+const struct cop__partition *cop__faults_partition(const struct cop_sim *sim,
+                                                   uint64_t number);
+
+/* ---- network.c -------------------------------------------------------------------------- */
+
+int cop__net_create(const struct cop_sim *sim, struct cop__net **out);
+void cop__net_destroy(struct cop__net *net);
+/* When something of `bytes` that leaves src at `depart` is at dst. */
+cop_time cop__net_arrival(struct cop_sim *sim, cop_id src, cop_id dst, uint32_t bytes,
+                          cop_time depart);
+
+/* ---- trace.c ---------------------------------------------------------------------------- */
+
+void cop__trace_event(struct cop_sim *sim, const struct cop__sim_event *event);
+void cop__trace_effects(struct cop_sim *sim, cop_id id);
+void cop__trace_complete(struct cop_sim *sim, cop_id id,
+                         const struct cop_effect *effect);
+void cop__trace_action(struct cop_sim *sim, const struct cop_sim_action *action);
+/* A line that begins with the time. */
+void cop__trace_line(struct cop_sim *sim, const char *format, ...);
+/* "41us", "1.5ms", "2s": exact, in the largest unit that fits. */
+void cop__print_time(cop_time time, char out[32]);
+/* "at 12us crash 3": one line of a script. */
+void cop__print_action(const struct cop_sim_action *action, char *out, size_t size);
+/* "recv ask from 3: initiator=0 ..." */
+void cop__print_frame(const char *verb, const char *whom, uint16_t kind,
+                      const struct cop_buf *payload, char *out, size_t size);
+
+const char *cop__down_name(uint64_t why);
+
+#endif

@@ -1,0 +1,186 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Everything that can be wrong gives its exit status and exactly one line, and leaves
+# nothing behind. CODE, what the line must contain, the command.
+. "$(dirname "$0")/lib.sh"
+
+cases=0
+bad() {
+    local code=$1 text=$2
+    shift 2
+    expect "$code" "$@"
+    [ "$(grep -c '' <<<"$err")" = 1 ] || die "not exactly one line from '$*': $err"
+    grep -qF -- "$text" <<<"$err" || die "'$*' does not say '$text': $err"
+    [ -z "$out" ] || die "'$*' prints something, too: $out"
+    cases=$((cases + 1))
+}
+
+# ---- without a cluster ----
+bad 2 'a command is missing' coppice
+bad 2 "did you mean 'probe'" coppice prove
+bad 2 "did you mean 'up'" coppice upp
+bad 2 'coppice --help lists them' coppice frobnicate
+bad 2 "no command '?[31m'" coppice $'\e[31m'
+bad 2 "did you mean 'demo'" coppice help dem
+for command in up down ps probe kill restart bench config agent demo; do
+    bad 2 'unknown option --frob' coppice $command --frob
+    bad 2 'unknown option -Z' coppice $command -Z
+done
+bad 2 'a value is missing after --shape' coppice up --shape
+bad 2 'this option takes no value: --json=1' coppice ps --json=1
+bad 2 'unexpected operand x' coppice down x
+bad 2 'an operand is missing' coppice kill
+bad 2 'an operand is missing' coppice restart
+bad 2 'an operand is missing' coppice bench
+bad 2 "sweep or floor, not 'x'" coppice bench x
+bad 2 '-n N is needed' coppice up
+bad 2 'a number from 1 to 16384' coppice up -n 0
+bad 2 'a number from 1 to 16384' coppice up -n 16385
+bad 2 'a number from 1 to 16384' coppice up -n many
+bad 2 'a number from 1 to 16384' coppice up -n -1
+bad 2 'a number from 1 to 16384' coppice up -n 99999999999999999999999
+bad 2 "bad shape 'cube:3'" coppice up -n 2 --shape cube:3
+bad 2 "bad shape 'radix:3'" coppice up -n 2 --shape radix:3
+bad 2 "bad shape 'hosts:radix:4'" coppice up -n 2 --shape hosts:radix:4
+bad 2 "bad name '../x'" coppice up -n 2 --name ../x
+bad 2 "bad name '.x'" coppice up -n 2 --name .x
+bad 2 "bad name ''" coppice up -n 2 --name ''
+bad 2 "bad transport 'udp'" coppice up -n 2 --transport udp
+bad 2 'type --insecure' coppice up -n 2 --transport tcp
+bad 2 "bad timeout '5'" coppice probe --timeout 5
+bad 2 "bad timeout '-5s'" coppice probe --timeout -5s
+bad 2 "bad timeout 'infs'" coppice probe --timeout infs
+bad 2 'takes a number from 1 to 1000000' coppice probe --count 0
+bad 2 'exclude each other' coppice probe --agent x --from 1
+bad 2 "KILL, STOP or CONT, not 'TERM'" coppice kill n0 --signal TERM
+bad 2 'up to 16 numbers' coppice bench sweep -n 64,
+bad 2 'up to 16 numbers' coppice bench floor --arity 0
+bad 2 "unix or tcp, not 'x'" coppice bench floor --transport x
+for command in ps down probe 'kill n0' 'restart n0'; do
+    bad 3 "there is no cluster 'default'" coppice $command
+    bad 3 "there is no cluster 'nope'" coppice $command --name nope
+done
+bad 3 'no agent takes commands' coppice probe --agent "$scratch/nothing"
+assert_nothing_left
+
+# ---- settings from the environment and from a file ----
+bad 2 "COPPICE_SHAPE: bad shape 'x'" env COPPICE_SHAPE=x "$COPPICE" config
+bad 2 "COPPICE_TIMEOUT: bad timeout 'x'" env COPPICE_TIMEOUT=x "$COPPICE" config
+conf=$scratch/conf
+bad_conf() {
+    printf '%b' "$1" >"$conf"
+    bad 2 "$2" env COPPICE_CONF="$conf" "$COPPICE" config
+}
+bad_conf '# fine\nshape = radix:4\nfrob = 1\n' "conf:3: unknown setting 'frob'"
+bad_conf 'shape\n' 'conf:1: expected "key = value"'
+bad_conf '\n\ntransport = pigeon' "conf:3: bad transport 'pigeon'"
+bad_conf "name = $(printf 'x%.0s' {1..600})" 'conf:1: the line is too long'
+bad 2 'No such file' env COPPICE_CONF="$scratch/none" "$COPPICE" config
+printf 'shape = kary:3 # three\ntimeout=2s\n' >"$conf"
+COPPICE_CONF=$conf COPPICE_TIMEOUT=3s expect 0 coppice config --name x
+grep -q "^name  *x  *--name$" <<<"$out" || die "$out"
+grep -q "^shape  *kary:3  *$conf:1$" <<<"$out" || die "$out"
+grep -q "^timeout  *3s  *COPPICE_TIMEOUT$" <<<"$out" || die "$out"
+grep -q "^transport  *unix  *default$" <<<"$out" || die "$out"
+
+# ---- limits and places ----
+bad 1 'file descriptors, and the limit is 100: raise it' \
+    bash -c 'ulimit -n 100; exec "$0" up -n 64' "$COPPICE"
+long=$scratch/$(printf 'd%.0s' {1..90})
+mkdir -m 0700 "$long"
+bad 1 'XDG_RUNTIME_DIR' env XDG_RUNTIME_DIR="$long" "$COPPICE" up -n 2
+bad 1 'No such file' env XDG_RUNTIME_DIR="$scratch/none" "$COPPICE" up -n 2
+mkdir -m 0700 "$scratch/open" "$scratch/link"
+mkdir -m 0755 "$scratch/open/coppice"
+bad 1 'is open to others (mode 755)' env XDG_RUNTIME_DIR="$scratch/open" "$COPPICE" up -n 2
+bad 1 'is open to others (mode 755)' env XDG_RUNTIME_DIR="$scratch/open" "$COPPICE" ps
+ln -s /tmp "$scratch/link/coppice"
+bad 1 'coppice' env XDG_RUNTIME_DIR="$scratch/link" "$COPPICE" up -n 2
+mkdir -m 0700 "$XDG_RUNTIME_DIR/coppice"
+ln -s /tmp "$XDG_RUNTIME_DIR/coppice/default"
+bad 1 'is not a directory of ours' coppice up -n 2
+bad 1 'is not a directory of ours' coppice ps
+rm -r "$XDG_RUNTIME_DIR/coppice"
+if [ "$(id -u)" = 0 ]; then
+    mkdir -m 0700 "$XDG_RUNTIME_DIR/coppice"
+    chown 12345 "$XDG_RUNTIME_DIR/coppice"
+    bad 1 'belongs to somebody else (uid 12345)' coppice up -n 2
+    rmdir "$XDG_RUNTIME_DIR/coppice"
+fi
+
+# ---- agents ----
+members=$scratch/members
+bad_members() {
+    printf '%b' "$1" >"$members"
+    bad 2 "$2" coppice agent --members "$members" --id 0
+}
+id='cluster 00112233445566778899aabbccddeeff\n'
+bad 2 '--members and --id are needed' coppice agent
+bad 2 'No such file' coppice agent --members "$scratch/none" --id 0
+bad 2 'not a file of members' coppice agent --members "$scratch" --id 0
+bad_members '' 'not a file of members'
+bad_members "$id" 'there are no members in it'
+bad_members '0 a unix:x\n' 'the line "cluster ID" is missing'
+bad_members 'cluster 12\n0 a unix:x\n' 'members:1: the id of a cluster is 32 digits'
+bad_members "${id}frob 1\n" "members:2: unknown key 'frob'"
+bad_members "${id}shape cube\n" 'members:2: '
+bad_members "${id}0 a\n" 'members:2: expected "ID NAME ADDRESS"'
+bad_members "${id}1 a unix:x\n" "members:2: expected member 0 here, not '1'"
+bad_members "${id}0 a unix:x\n0 b unix:y\n" "members:3: expected member 1 here, not '0'"
+bad_members "${id}0 a unix:x\n1 a unix:y\n" "two members are called 'a'"
+bad_members "${id}0 a/b unix:x\n" "members:2: 'a/b' cannot be a name"
+bad_members "${id}0 a file:x\n" 'members:2: an address begins with unix: or tcp:'
+bad_members "${id}0 a tcp:localhost:80\n" 'members:2: the host must be a number'
+bad_members "${id}0 a tcp:127.0.0.1:0\n" 'members:2: a port is a number from 1 to 65535'
+bad_members "${id}0 a unix:$(printf 'x%.0s' {1..120})\n" 'members:2: the path of a socket'
+printf "${id}0 a tcp:127.0.0.1:1\n1 b unix:b\n" >"$members"
+bad 2 "there is no member 'c'" coppice agent --members "$members" --id c
+bad 2 '--id takes one member' coppice agent --members "$members" --id 0,1
+bad 2 'type --insecure' coppice agent --members "$members" --id a
+bad 2 "--listen x: an address begins with" coppice agent --members "$members" --id a --listen x
+bad 1 'cannot listen on' coppice agent --members "$members" --id a \
+    --listen "unix:$scratch/none/x"
+assert_nothing_left
+
+# ---- with a cluster ----
+expect 0 coppice up -n 4 --transport tcp --insecure
+port=$(coppice ps n2 | sed -n 's/.*tcp:127.0.0.1:\([0-9]*\).*/\1/p')
+bad 1 'is taken: another process listens there' coppice agent --members "$members" \
+    --id a --listen "tcp:127.0.0.1:$port" --insecure
+bad 1 "cluster 'default' is already up" coppice up -n 2
+bad 2 "there is no member 'n4'" coppice kill n4
+bad 2 "there is no member 'n4'" coppice kill n[0-4]
+bad 2 "there is no member '4'" coppice kill 4
+bad 2 'is not closed' coppice kill 'n[0-1'
+bad 2 'groups' coppice kill @all
+bad 2 'kill: ' coppice kill ''
+bad 2 "there is no member 'x'" coppice restart x
+bad 2 "there is no member 'x'" coppice ps x
+bad 2 "there is no member 'x'" coppice probe --from x
+bad 2 '--from takes one member' coppice probe --from n[0-1]
+bad 2 "bad shape 'cube'" coppice probe --shape cube
+# Nobody was harmed by any of this.
+probe_says 4 ""
+# The port of a dead member is taken by somebody else: its restart fails, and says so.
+expect 0 coppice kill n2
+perl -e 'use IO::Socket::INET; my $s = IO::Socket::INET->new(Listen => 1, LocalAddr =>
+    "127.0.0.1", LocalPort => $ARGV[0], ReuseAddr => 1) or exit 1;
+    open(F, ">", $ARGV[1]); close(F); sleep 600' "$port" "$scratch/held" &
+holder=$!
+held() { [ -e "$scratch/held" ]; }
+until_true held
+bad 1 'could not be started: n2' coppice restart n2
+kill $holder
+wait $holder 2>/dev/null || true
+probe_says 3 n2
+restarted() { coppice restart n2 2>/dev/null; }
+until_true restarted
+probe_says 4 ""
+expect 0 coppice down
+# Output that cannot be written is not a success.
+if [ -w /dev/full ]; then
+    bash -c '"$0" config >/dev/full' "$COPPICE" 2>"$scratch/err" && die 'wrote to /dev/full'
+    grep -q 'cannot write the output' "$scratch/err" || die "$(cat "$scratch/err")"
+fi
+assert_nothing_left
+echo "$cases cases"

@@ -1,0 +1,66 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# docs/json.md says what --json prints: for every object the keys on the page are those in
+# the object, and the outermost keys in the object are those on the page.
+. "$(dirname "$0")/lib.sh"
+
+page=$(dirname "$0")/../../docs/json.md
+
+# The keys that the page lists for a schema.
+listed() {
+    awk -v schema="## $1" '$0 == schema { on = 1; next } /^## / { on = 0 }
+        on && /^\| `/ { gsub(/`/, "", $2); print $2 }' "$page" | sort
+}
+
+# The outermost keys of the object in $1: what is nested is cut out first, inside to outside.
+outermost() {
+    local object=$1 before=
+    object=${object#\{}
+    object=${object%\}}
+    while [ "$object" != "$before" ]; do
+        before=$object
+        object=$(sed 's/\[[^][{}]*\]/0/g; s/{[^{}]*}/0/g' <<<"$object")
+    done
+    grep -o '"[a-z_0-9]*":' <<<"$object" | tr -d '":' | grep -vx schema | sort
+}
+
+# check SCHEMA COMMAND...: the first line that it prints. EXTRA in the environment: keys
+# that may be missing; MORE=1: keys that are not listed are fine.
+check() {
+    local schema=$1
+    shift
+    "$@" >"$scratch/json" 2>/dev/null || true
+    local line got page_keys
+    line=$(head -1 "$scratch/json")
+    grep -q "^{\"schema\":\"$schema\",.*}$" <<<"$line" || die "'$*' is no $schema: $line"
+    got=$(outermost "$line")
+    page_keys=$( { listed "$schema"; [ -z "${ALSO-}" ] || listed "$ALSO"; } | sort)
+    [ -n "$page_keys" ] || die "$schema is not on the page"
+    [ -n "${MORE-}" ] && got=$(comm -12 <(echo "$got") <(echo "$page_keys"))
+    [ "$got" = "$page_keys" ] ||
+        die "$schema: page and command differ:"$'\n'"$(diff <(echo "$page_keys") <(echo "$got"))"
+    seen="$seen $schema"
+}
+
+seen=
+check coppice.up.v1 coppice up -n 5 --json
+check coppice.ps.v1 coppice ps --json
+MORE=1 check coppice.stats.v1 coppice ps --stats --json
+check coppice.probe.v1 coppice probe --json
+coppice kill n3
+check coppice.ps.v1 coppice ps --json n3
+check coppice.probe.v1 coppice probe --json --count 3
+check coppice.config.v1 coppice config --json
+coppice down
+check coppice.bench.floor.v1 coppice bench floor -n 3 --arity 2 --rounds 7 --repetitions 2 --json
+ALSO=coppice.bench.floor.v1 check coppice.bench.sweep.v1 \
+    coppice bench sweep -n 3 --arity 2 --rounds 7 --repetitions 2 --idle 10ms --json
+check coppice.tree.v1 coppice tree radix:4 9 --dead 1 --json
+check coppice.sim.v1 coppice sim --protocol probe --nodes 20 --seed 1 --json
+check coppice.swarm.v1 coppice sim --swarm --seeds 3 --json
+check coppice.explore.v1 coppice explore --protocol probe --nodes 2 --crashes 1 --json
+# Nothing on the page that is not checked.
+for schema in $(sed -n 's/^## \(coppice\..*\)/\1/p' "$page"); do
+    grep -qw -- "$schema" <<<"$seen" || die "$schema is on the page, and not in this test"
+done
+assert_nothing_left

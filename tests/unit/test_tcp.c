@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whole nodes over the TCP driver, all on one loop: probes that find who is there. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "net/tcp/driver.h"
+
+#define MEMBERS_MAX 16
+#define LOOK_EVERY_MS 5
+#define LOOKS_MAX 12000
+
+struct member {
+    struct cluster *cluster;
+    struct cop__tcp *tcp; /* NULL if it is gone */
+    struct cop_stats stats;
+    uint32_t completed;
+    int status;
+    struct cop_probe_result result;
+    bool has_result, is_closed, is_submitting;
+};
+
+struct cluster {
+    uv_loop_t loop;
+    int family;
+    uint32_t n;
+    struct cop_view *view;
+    char folder[64];
+    struct cop__address addresses[MEMBERS_MAX];
+    struct member members[MEMBERS_MAX];
+    uint32_t answers_left; /* resubmit from `complete` so often */
+};
+
+static int on_address(void *context, cop_id id, struct cop__address *out)
+{
+    struct member *member = context;
+    if (id >= member->cluster->n)
+        return COP_ENOENT;
+    *out = member->cluster->addresses[id];
+    return 0;
+}
+
+static void submit(struct member *member)
+{
+    struct cop_request request = {.kind = COP_REQUEST_PROBE,
+                                  .token = 100 + member->completed,
+                                  .timeout_ns = 100 * COP_SEC};
+    member->is_submitting = true;
+    assert_int_equal(cop__tcp_submit(member->tcp, &request), 0);
+    member->is_submitting = false;
+}
+
+static void on_complete(void *context, uint64_t token, int status,
+                        struct cop_buf *result)
+{
+    struct member *member = context;
+    /* Nobody is called back before they know that their request was taken. */
+    assert_false(member->is_submitting);
+    assert_int_equal(token, 100 + member->completed);
+    if (member->has_result)
+        cop_probe_result_free(&member->result);
+    member->status = status;
+    member->has_result = result && cop_probe_result(result, &member->result) == 0;
+    member->completed++;
+    if (member->cluster->answers_left > 0) {
+        member->cluster->answers_left--;
+        submit(member);
+    }
+}
+
+static void on_failed(void *context, int error)
+{
+    (void)context;
+    fail_msg("the node failed: %s", cop_strerror(error));
+}
+
+static int listen_at(struct cluster *cluster, cop_id id)
+{
+    struct cop__address *out = &cluster->addresses[id];
+    struct sockaddr *any = (struct sockaddr *)&out->storage;
+    int fd = socket(cluster->family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    if (cluster->family == AF_UNIX) {
+        struct sockaddr_un *address = (struct sockaddr_un *)any;
+        address->sun_family = AF_UNIX;
+        snprintf(address->sun_path, sizeof address->sun_path, "%s/%u", cluster->folder,
+                 (unsigned)id);
+        unlink(address->sun_path);
+        out->length = sizeof *address;
+    } else {
+        struct sockaddr_in *address = (struct sockaddr_in *)any;
+        address->sin_family = AF_INET;
+        address->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        out->length = sizeof *address;
+    }
+    assert_int_equal(bind(fd, any, out->length), 0);
+    assert_int_equal(listen(fd, 64), 0);
+    assert_int_equal(getsockname(fd, any, &out->length), 0);
+    return fd;
+}
+
+static void open_member(struct cluster *cluster, cop_id id, cop_incarnation incarnation,
+                        int listen_fd)
+{
+    struct member *member = &cluster->members[id];
+    *member = (struct member){.cluster = cluster};
+    struct cop__tcp_config config = {
+        .loop = &cluster->loop,
+        .cluster = {1},
+        .instance = 2,
+        .self = id,
+        .incarnation = incarnation,
+        .view = cluster->view,
+        .stats = &member->stats,
+        .listen_fd = listen_fd,
+        .address = on_address,
+        .complete = on_complete,
+        .failed = on_failed,
+        .context = member,
+    };
+    assert_int_equal(cop__tcp_create(&config, &member->tcp), 0);
+}
+
+static struct cluster *cluster_create(int family, uint32_t n)
+{
+    struct cluster *cluster = calloc(1, sizeof *cluster);
+    struct cop_shape shape;
+    int fds[MEMBERS_MAX];
+    assert_non_null(cluster);
+    assert_int_equal(uv_loop_init(&cluster->loop), 0);
+    cluster->family = family;
+    cluster->n = n;
+    snprintf(cluster->folder, sizeof cluster->folder, "/tmp/coppice-test-XXXXXX");
+    assert_non_null(mkdtemp(cluster->folder));
+    assert_int_equal(cop_shape_make(COP_SHAPE_KARY, 2, &shape), 0);
+    assert_int_equal(cop_view_create_static(n, &shape, 1, &cluster->view), 0);
+    for (cop_id i = 0; i < n; i++)
+        fds[i] = listen_at(cluster, i);
+    for (cop_id i = 0; i < n; i++)
+        open_member(cluster, i, 1, fds[i]);
+    return cluster;
+}
+
+/* ---- running ------------------------------------------------------------------------- */
+
+static void on_look(uv_timer_t *timer)
+{
+    uint32_t *looks = timer->data;
+    ++*looks;
+}
+
+static void on_timer_closed(uv_handle_t *handle) { free(handle); }
+
+static void run_until(struct cluster *cluster,
+                      bool (*is_done)(const struct member *member),
+                      const struct member *member)
+{
+    uv_timer_t *timer = malloc(sizeof *timer);
+    uint32_t looks = 0;
+    assert_non_null(timer);
+    uv_timer_init(&cluster->loop, timer);
+    timer->data = &looks;
+    uv_timer_start(timer, on_look, LOOK_EVERY_MS, LOOK_EVERY_MS);
+    while (looks < LOOKS_MAX && !is_done(member))
+        uv_run(&cluster->loop, UV_RUN_ONCE);
+    uv_close((uv_handle_t *)timer, on_timer_closed);
+    uv_run(&cluster->loop, UV_RUN_NOWAIT);
+    assert_true(looks < LOOKS_MAX);
+}
+
+static bool is_closed(const struct member *member) { return member->is_closed; }
+
+static bool is_complete(const struct member *member)
+{
+    return member->completed > 0 && member->cluster->answers_left == 0;
+}
+
+static void on_closed(void *context)
+{
+    struct member *member = context;
+    member->is_closed = true;
+    member->tcp = NULL;
+}
+
+static void close_member(struct cluster *cluster, cop_id id)
+{
+    struct member *member = &cluster->members[id];
+    if (!member->tcp)
+        return;
+    cop__tcp_close(member->tcp, on_closed);
+    run_until(cluster, is_closed, member);
+    if (member->has_result)
+        cop_probe_result_free(&member->result);
+    member->has_result = false;
+}
+
+static void cluster_destroy(struct cluster *cluster)
+{
+    for (cop_id i = 0; i < cluster->n; i++) {
+        char path[128];
+        close_member(cluster, i);
+        snprintf(path, sizeof path, "%s/%u", cluster->folder, (unsigned)i);
+        unlink(path);
+    }
+    uv_run(&cluster->loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&cluster->loop), 0);
+    rmdir(cluster->folder);
+    cop_view_unref(cluster->view);
+    free(cluster);
+}
+
+/* ---- cases --------------------------------------------------------------------------- */
+
+static void everybody_answers(void **state)
+{
+    (void)state;
+    static const uint32_t sizes[] = {1, 2, 7, 16};
+    for (size_t i = 0; i < 8; i++) {
+        struct cluster *cluster =
+            cluster_create(i % 2 ? AF_INET : AF_UNIX, sizes[i / 2]);
+        for (cop_id from = 0; from < cluster->n; from++) {
+            struct member *member = &cluster->members[from];
+            submit(member);
+            run_until(cluster, is_complete, member);
+            assert_int_equal(member->status, 0);
+            assert_int_equal(member->result.answered, cluster->n);
+            assert_int_equal(member->result.dead.count, 0);
+        }
+        cluster_destroy(cluster);
+    }
+}
+
+static void the_dead_are_named(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct cluster *cluster = cluster_create(i ? AF_INET : AF_UNIX, 7);
+        struct member *root = &cluster->members[0];
+        submit(root);
+        run_until(cluster, is_complete, root);
+        close_member(cluster, 1); /* with children of its own */
+        close_member(cluster, 6);
+        root->completed = 0;
+        submit(root);
+        run_until(cluster, is_complete, root);
+        assert_true(root->has_result);
+        assert_int_equal(root->result.answered, 5);
+        assert_int_equal(root->result.dead.count, 2);
+        assert_int_equal(root->result.dead.items[0], 1);
+        assert_int_equal(root->result.dead.items[1], 6);
+        cluster_destroy(cluster);
+    }
+}
+
+/* A request from inside `complete`, again and again: the driver is not confused by it. */
+static void requests_may_follow_each_other(void **state)
+{
+    (void)state;
+    struct cluster *cluster = cluster_create(AF_UNIX, 7);
+    struct member *root = &cluster->members[0];
+    cluster->answers_left = 200;
+    submit(root);
+    run_until(cluster, is_complete, root);
+    assert_int_equal(root->completed, 200);
+    /* Nobody needs more than two system calls for a message: one to read, one to write. */
+    for (cop_id i = 0; i < cluster->n; i++) {
+        const struct member *member = &cluster->members[i];
+        const struct cop__tcp_stats *stats = cop__tcp_stats(member->tcp);
+        uint64_t sent = 0, received = 0;
+        for (int j = 0; j < COP_STATS_KINDS; j++) {
+            sent += member->stats.sent[j];
+            received += member->stats.received[j];
+        }
+        uint64_t others =
+            4 * (stats->connects + stats->accepts) + stats->acks_sent + 10;
+        assert_true(stats->writes <= sent + others);
+        assert_true(stats->reads <= received + others);
+    }
+    cluster_destroy(cluster);
+}
+
+static void what_cannot_be_is_refused_at_once(void **state)
+{
+    (void)state;
+    struct cluster *cluster = cluster_create(AF_UNIX, 2);
+    struct cop__tcp *tcp;
+    struct cop__tcp_config config = {
+        .loop = &cluster->loop,
+        .self = 9, /* not a member */
+        .incarnation = 1,
+        .view = cluster->view,
+        .listen_fd = -1,
+        .address = on_address,
+    };
+    assert_int_equal(cop__tcp_create(&config, &tcp), COP_EINVAL);
+    config.self = 0;
+    config.incarnation = 0;
+    assert_int_equal(cop__tcp_create(&config, &tcp), COP_EINVAL);
+    struct cop_request request = {.kind = (enum cop_request_kind)99};
+    assert_int_equal(cop__tcp_submit(cluster->members[0].tcp, &request), COP_EINVAL);
+    cluster_destroy(cluster);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(everybody_answers),
+        cmocka_unit_test(the_dead_are_named),
+        cmocka_unit_test(requests_may_follow_each_other),
+        cmocka_unit_test(what_cannot_be_is_refused_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

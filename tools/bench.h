@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COP_TOOLS_BENCH_H
+#define COP_TOOLS_BENCH_H
+
+#include "sample.h"
+#include "say.h"
+
+/*
+ * Measurements that are ratios: the bare floor and our own probe, turn by turn in one
+ * run, so that whatever the machine does to one it does to the other.
+ */
+enum bench_kind { BENCH_BLOCKING, BENCH_EPOLL, BENCH_PROBE };
+#define BENCH_KINDS 3
+#define BENCH_ROUNDS_MAX 1000u
+
+struct bench_config {
+    uint32_t n, arity;
+    bool tcp;
+    uint32_t rounds, repetitions; /* medians of so many repetitions, so many times */
+    uint32_t bytes;   /* of a message of the floor; 0: as long as ours are */
+    cop_time idle_ns; /* how long to watch idle agents; 0: not */
+};
+
+/* What came out for one size and arity. */
+struct bench_result {
+    uint32_t bytes;
+    struct summary times_ns[BENCH_KINDS];
+    struct summary over_blocking,
+        over_epoll; /* the probe, over the floor of its round */
+    cop_time up_ns; /* start of the cluster */
+    uint64_t private_median_bytes, private_most_bytes, resident_median_bytes;
+    double idle_percent; /* of a CPU, by one agent */
+};
+
+/* The floor alone: kinds BLOCKING and EPOLL. 0, or an exit code after one line. */
+int bench_floor(const struct bench_config *config, struct progress *progress,
+                struct bench_result *out);
+/* All three, with a private cluster that is gone afterwards. */
+int bench_sweep(const struct bench_config *config, struct progress *progress,
+                struct bench_result *out);
+
+#endif

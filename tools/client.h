@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COP_TOOLS_CLIENT_H
+#define COP_TOOLS_CLIENT_H
+
+#include "command.h"
+
+#include <sys/types.h>
+
+/*
+ * The command's side of a conversation with an agent or a keeper: blocking, with
+ * deadlines.
+ */
+struct client {
+    int fd;
+    uint64_t token;
+    struct cop_buf *buffer; /* of the last reply */
+};
+
+/* What came back; the body is borrowed until the next call. */
+struct client_reply {
+    int status;
+    bool more;
+    struct cop__bytes body;
+};
+
+/* 0; COP_ENOENT (nobody listens there), COP_EREFUSED (not ours), COP_EIO. */
+int client_open(const char *path, struct client *out);
+void client_close(struct client *client);
+
+/* The process at the other end, as the kernel knows it; 0 if it does not. */
+pid_t client_peer(const struct client *client);
+
+/* 0, COP_ENOMEM, COP_EIO. `body` may be NULL. */
+int client_send(struct client *client, enum verb verb, const struct cop_buf *body);
+/*
+ * The next reply. 0; COP_ETIMEDOUT; COP_ELOST (the other end is gone); COP_EMALFORMED.
+ */
+int client_receive(struct client *client, cop_time timeout_ns,
+                   struct client_reply *out);
+/* Both. */
+int client_call(struct client *client, enum verb verb, const struct cop_buf *body,
+                cop_time timeout_ns, struct client_reply *out);
+
+#endif

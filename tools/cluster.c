@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cluster.h"
+
+#include "base/assert.h"
+#include "say.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/* One entry of the index for so many members: 4 bytes for 64, whatever the size. */
+#define CLUSTER_STRIDE 64u
+#define LINE_MAX_BYTES 255u
+
+__attribute__((format(printf, 3, 4))) static void explain(char *message, size_t size,
+                                                          const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    if (size > 0)
+        vsnprintf(message, size, format, arguments);
+    va_end(arguments);
+}
+
+/* The sentence, and the error that goes with it. */
+#define bad(...) (explain(__VA_ARGS__), COP_EINVAL)
+
+/* ---- lines ----------------------------------------------------------------------- */
+
+/* A line of the mapped text, without its end. Returns where the next one begins. */
+static size_t line_at(const struct cluster *cluster, size_t at, char *out)
+{
+    const char *start = cluster->text + at;
+    const char *end = memchr(start, '\n', cluster->size - at);
+    size_t length = end ? (size_t)(end - start) : cluster->size - at;
+    size_t kept = length <= LINE_MAX_BYTES ? length : LINE_MAX_BYTES;
+    memcpy(out, start, kept);
+    out[kept] = '\0';
+    return at + length + (end != NULL);
+}
+
+static bool is_member_line(const char *line)
+{
+    return line[0] >= '0' && line[0] <= '9';
+}
+
+/* The line of a member that is known to exist. */
+static void member_line(const struct cluster *cluster, cop_id id, char *line)
+{
+    COP_ASSERT(id < cluster->n);
+    size_t at = cluster->index[id / CLUSTER_STRIDE];
+    for (uint32_t skip = id % CLUSTER_STRIDE;; skip--) {
+        do
+            at = line_at(cluster, at, line);
+        while (!is_member_line(line));
+        if (skip == 0)
+            return;
+    }
+}
+
+/* ---- addresses ------------------------------------------------------------------- */
+
+static int parse_unix(const char *path, const char *directory, struct cop__address *out,
+                      char *message, size_t size)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    bool relative = path[0] != '/';
+    int length = snprintf(address.sun_path, sizeof address.sun_path, "%s%s%s",
+                          relative ? directory : "", relative ? "/" : "", path);
+    if (path[0] == '\0')
+        return bad(message, size, "the path of the socket is missing");
+    if (length < 0 || (size_t)length >= sizeof address.sun_path)
+        return bad(message, size, "the path of a socket may have at most %zu bytes",
+                   sizeof address.sun_path - 1);
+    memset(out, 0, sizeof *out);
+    memcpy(&out->storage, &address, sizeof address);
+    out->length = sizeof address;
+    return 0;
+}
+
+static int parse_tcp(const char *text, struct cop__address *out, char *message,
+                     size_t size)
+{
+    char host[64];
+    uint64_t port;
+    const char *colon = strrchr(text, ':');
+    size_t length = colon ? (size_t)(colon - text) : 0;
+    bool six = length > 2 && text[0] == '[' && text[length - 1] == ']';
+    size_t cut = six ? 1 : 0;
+    if (length == 0 || length >= sizeof host)
+        return bad(message, size, "expected tcp:HOST:PORT");
+    if (parse_number(colon + 1, 1, 65535, &port) != 0)
+        return bad(message, size, "a port is a number from 1 to 65535");
+    memcpy(host, text + cut, length - 2 * cut);
+    host[length - 2 * cut] = '\0';
+    memset(out, 0, sizeof *out);
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6,
+                              .sin6_port = htons((uint16_t)port)};
+    if (!six && inet_pton(AF_INET, host, &v4.sin_addr) == 1) {
+        memcpy(&out->storage, &v4, sizeof v4);
+        out->length = sizeof v4;
+        return 0;
+    }
+    if (six && inet_pton(AF_INET6, host, &v6.sin6_addr) == 1) {
+        memcpy(&out->storage, &v6, sizeof v6);
+        out->length = sizeof v6;
+        return 0;
+    }
+    return bad(message, size, "the host must be a number, as 127.0.0.1 or [::1]");
+}
+
+int cluster_parse_address(const char *text, const char *directory,
+                          struct cop__address *out, char *message, size_t size)
+{
+    if (strncmp(text, "unix:", 5) == 0)
+        return parse_unix(text + 5, directory, out, message, size);
+    if (strncmp(text, "tcp:", 4) == 0)
+        return parse_tcp(text + 4, out, message, size);
+    return bad(message, size, "an address begins with unix: or tcp:");
+}
+
+/* ---- reading the file ------------------------------------------------------------ */
+
+static int parse_id(const char *text, uint8_t out[16])
+{
+    if (strlen(text) != 32 || strspn(text, "0123456789abcdef") != 32)
+        return COP_EINVAL;
+    for (int i = 0; i < 16; i++) {
+        const char digits[3] = {text[2 * i], text[2 * i + 1], '\0'};
+        out[i] = (uint8_t)strtoul(digits, NULL, 16);
+    }
+    return 0;
+}
+
+/* "key value" in front of the members. */
+static int read_setting(struct cluster *cluster, const char *line, char *message,
+                        size_t size)
+{
+    char key[16], value[128];
+    if (sscanf(line, "%15s %127s", key, value) != 2)
+        return bad(message, size, "expected \"key value\" or \"ID NAME ADDRESS\"");
+    if (strcmp(key, "cluster") == 0)
+        return parse_id(value, cluster->id)
+                   ? bad(message, size, "the id of a cluster is 32 digits 0-9, a-f")
+                   : 0;
+    if (strcmp(key, "instance") == 0)
+        return parse_number(value, 1, UINT64_MAX, &cluster->instance)
+                   ? bad(message, size, "an instance is a number above 0")
+                   : 0;
+    if (strcmp(key, "first") == 0)
+        return parse_number(value, 1, UINT64_MAX, &cluster->first)
+                   ? bad(message, size, "an incarnation is a number above 0")
+                   : 0;
+    if (strcmp(key, "shape") != 0)
+        return bad(message, size, "unknown key '%s'", key);
+    snprintf(cluster->shape_text, sizeof cluster->shape_text, "%.63s", value);
+    return cop_shape_parse(value, &cluster->shape, message, size);
+}
+
+/* "ID NAME ADDRESS", with the next id. */
+static int read_member(struct cluster *cluster, const char *line, char *message,
+                       size_t size)
+{
+    char id[16], name[NODESET_NAME_LENGTH + 2], address[160], more[2];
+    struct cop__address ignored;
+    struct nodeset one = {0};
+    uint64_t number;
+    if (sscanf(line, "%15s %64s %159s %1s", id, name, address, more) != 3)
+        return bad(message, size, "expected \"ID NAME ADDRESS\"");
+    if (cluster->n == CLUSTER_MEMBERS_MAX)
+        return bad(message, size, "more than %u members", CLUSTER_MEMBERS_MAX);
+    if (parse_number(id, 0, UINT32_MAX, &number) != 0 || number != cluster->n)
+        return bad(message, size, "expected member %u here, not '%s'", cluster->n, id);
+    int error = nodeset_add(&one, name);
+    nodeset_free(&one);
+    if (error == COP_EINVAL)
+        return bad(message, size, "'%s' cannot be a name", name);
+    return error ? error
+                 : cluster_parse_address(address, cluster->directory, &ignored, message,
+                                         size);
+}
+
+static int add_to_index(struct cluster *cluster, size_t at)
+{
+    uint32_t slot = cluster->n / CLUSTER_STRIDE;
+    if (cluster->n++ % CLUSTER_STRIDE != 0)
+        return 0;
+    uint32_t *index = realloc(cluster->index, (slot + 1) * sizeof *index);
+    if (index == NULL)
+        return COP_ENOMEM;
+    cluster->index = index;
+    index[slot] = (uint32_t)at;
+    return 0;
+}
+
+static int read_lines(struct cluster *cluster, const char *path, bool trusted,
+                      char *message, size_t size)
+{
+    char line[LINE_MAX_BYTES + 1];
+    char why[200] = "";
+    unsigned number = 1;
+    for (size_t at = 0; at < cluster->size; number++) {
+        size_t next = line_at(cluster, at, line);
+        int error = 0;
+        if (next - at > LINE_MAX_BYTES)
+            error = bad(why, sizeof why, "the line is too long");
+        else if (is_member_line(line) && !trusted)
+            error = read_member(cluster, line, why, sizeof why);
+        else if (is_member_line(line))
+            error = 0;
+        else if (line[strspn(line, " \t\r")] != '\0' && line[0] != '#')
+            error = read_setting(cluster, line, why, sizeof why);
+        if (!error && is_member_line(line))
+            error = add_to_index(cluster, at);
+        if (error == COP_EINVAL)
+            return bad(message, size, "%s:%u: %s", path, number, why);
+        if (error)
+            return bad(message, size, "%s: %s", path, cop_strerror(error));
+        at = next;
+    }
+    static const uint8_t none[16];
+    if (memcmp(cluster->id, none, sizeof none) == 0)
+        return bad(message, size, "%s: the line \"cluster ID\" is missing", path);
+    if (cluster->n == 0)
+        return bad(message, size, "%s: there are no members in it", path);
+    return 0;
+}
+
+/* A name that two members have would make every message about it ambiguous. */
+static int check_names(const struct cluster *cluster, const char *path, char *message,
+                       size_t size)
+{
+    struct nodeset names = {0};
+    char line[LINE_MAX_BYTES + 1], name[NODESET_NAME_LENGTH + 1];
+    int error = 0;
+    size_t at = cluster->index[0];
+    for (cop_id id = 0; id < cluster->n && !error; id++) {
+        do
+            at = line_at(cluster, at, line);
+        while (!is_member_line(line));
+        sscanf(line, "%*s %63s", name);
+        if (nodeset_has(&names, name))
+            error = bad(message, size, "%s: two members are called '%s'", path, name);
+        else if (nodeset_add(&names, name) != 0)
+            error = bad(message, size, "%s: %s", path, cop_strerror(COP_ENOMEM));
+    }
+    nodeset_free(&names);
+    return error;
+}
+
+static int map_file(struct cluster *cluster, const char *path, char *message,
+                    size_t size)
+{
+    struct stat status;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &status) != 0) {
+        int error = errno;
+        if (fd >= 0)
+            close(fd);
+        return bad(message, size, "%s: %s", path, strerror(error));
+    }
+    bool good = S_ISREG(status.st_mode) && status.st_size > 0 &&
+                status.st_size < (INT64_C(1) << 30);
+    if (good) {
+        cluster->size = (size_t)status.st_size;
+        cluster->text = mmap(NULL, cluster->size, PROT_READ, MAP_PRIVATE, fd, 0);
+    }
+    close(fd);
+    if (!good)
+        return bad(message, size, "%s: not a file of members", path);
+    if (cluster->text == MAP_FAILED) {
+        cluster->text = NULL;
+        return bad(message, size, "%s: cannot be mapped: %s", path, strerror(errno));
+    }
+    return 0;
+}
+
+static int set_directory(struct cluster *cluster, const char *path, char *message,
+                         size_t size)
+{
+    const char *slash = strrchr(path, '/');
+    size_t length = slash ? (size_t)(slash - path) : 1;
+    if (length >= sizeof cluster->directory)
+        return bad(message, size, "%s: the path is too long", path);
+    snprintf(cluster->directory, sizeof cluster->directory, "%.*s", (int)length,
+             slash ? path : ".");
+    return 0;
+}
+
+int cluster_open(const char *path, bool trusted, struct cluster *out, char *message,
+                 size_t size)
+{
+    struct cluster cluster = {.instance = 1, .first = 1, .shape_text = "radix:4"};
+    int error = set_directory(&cluster, path, message, size);
+    if (!error)
+        error = cop_shape_parse(cluster.shape_text, &cluster.shape, message, size);
+    if (!error)
+        error = map_file(&cluster, path, message, size);
+    if (!error)
+        error = read_lines(&cluster, path, trusted, message, size);
+    if (!error && !trusted)
+        error = check_names(&cluster, path, message, size);
+    if (error) {
+        cluster_close(&cluster);
+        return error;
+    }
+    *out = cluster;
+    return 0;
+}
+
+void cluster_close(struct cluster *cluster)
+{
+    if (cluster->text != NULL)
+        munmap(cluster->text, cluster->size);
+    free(cluster->index);
+    cluster->text = NULL;
+    cluster->index = NULL;
+    cluster->n = 0;
+}
+
+/* ---- asking it ------------------------------------------------------------------- */
+
+void cluster_name(const struct cluster *cluster, cop_id id,
+                  char out[NODESET_NAME_LENGTH + 1])
+{
+    char line[LINE_MAX_BYTES + 1];
+    member_line(cluster, id, line);
+    COP_ASSERT(sscanf(line, "%*s %63s", out) == 1);
+}
+
+void cluster_address_text(const struct cluster *cluster, cop_id id, char *out,
+                          size_t size)
+{
+    char line[LINE_MAX_BYTES + 1], address[160];
+    member_line(cluster, id, line);
+    COP_ASSERT(sscanf(line, "%*s %*s %159s", address) == 1);
+    snprintf(out, size, "%s", address);
+}
+
+int cluster_address(const struct cluster *cluster, cop_id id, struct cop__address *out)
+{
+    char text[160];
+    if (id >= cluster->n)
+        return COP_ENOENT;
+    cluster_address_text(cluster, id, text, sizeof text);
+    return cluster_parse_address(text, cluster->directory, out, NULL, 0);
+}

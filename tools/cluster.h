@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COP_TOOLS_CLUSTER_H
+#define COP_TOOLS_CLUSTER_H
+
+#include "net/tcp/driver.h"
+#include "nodeset.h"
+
+#include <coppice/tree.h>
+
+/*
+ * The file that describes a cluster: who it is, and where its members listen.
+ *
+ *   cluster 00112233445566778899aabbccddeeff
+ *   instance 1                      (which start of it; 1 if left out)
+ *   first 1                         (incarnation in which all begin; 1 if left out)
+ *   shape radix:4                   (radix:4 if left out)
+ *   0 n0 unix:m0.sock               (a path is relative to the file's directory)
+ *   1 n1 tcp:127.0.0.1:7001
+ *   2 n2 tcp:[::1]:7002
+ *
+ * Members have the ids 0, 1, 2, ... in this order. '#' begins a comment line.
+ *
+ * The file is mapped and not copied: the pages are shared by all agents of a machine,
+ * and an address is read from the text when a connection needs it.
+ */
+#define CLUSTER_MEMBERS_MAX 65536u
+#define CLUSTER_FILE "members"
+
+struct cluster {
+    uint8_t id[16];
+    uint64_t instance;
+    cop_incarnation first;
+    struct cop_shape shape;
+    char shape_text[64];
+    uint32_t n;
+
+    char directory[256]; /* for relative paths */
+    char *text;          /* mapped */
+    size_t size;
+    uint32_t *index; /* offset of every CLUSTER_STRIDE-th member's line */
+};
+
+/*
+ * Maps and checks the file. 0, or COP_EINVAL with one sentence ("FILE:LINE: ..."). The
+ * lines of members in a `trusted` file, one that a keeper wrote, are counted and not
+ * read: n agents that each check n lines would spend more on that than on everything
+ * else.
+ */
+int cluster_open(const char *path, bool trusted, struct cluster *out, char *message,
+                 size_t size);
+void cluster_close(struct cluster *cluster);
+
+/* The name of a member that exists. */
+void cluster_name(const struct cluster *cluster, cop_id id,
+                  char out[NODESET_NAME_LENGTH + 1]);
+/* The text of its address, e.g. "tcp:127.0.0.1:7001". */
+void cluster_address_text(const struct cluster *cluster, cop_id id, char *out,
+                          size_t size);
+int cluster_address(const struct cluster *cluster, cop_id id, struct cop__address *out);
+
+/*
+ * Reads "unix:PATH" or "tcp:HOST:PORT"; HOST is a number. COP_EINVAL with a sentence.
+ */
+int cluster_parse_address(const char *text, const char *directory,
+                          struct cop__address *out, char *message, size_t size);
+
+/*
+ * Members by name, id or node set, sorted, without repetition. An array to be freed. 0,
+ * or COP_EINVAL with a sentence that names what is wrong, or COP_ENOMEM.
+ */
+int cluster_select(const struct cluster *cluster, char *const *texts, int count,
+                   struct cop_ranks *out, char *message, size_t size);
+
+/* Folded names of sorted ids, to be freed; NULL: no memory. */
+char *cluster_fold(const struct cluster *cluster, const cop_id *ids, uint32_t count);
+
+#endif

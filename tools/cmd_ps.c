@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "args.h"
+#include "commands.h"
+#include "crew.h"
+#include "json.h"
+#include "local.h"
+#include "procfs.h"
+#include "say.h"
+
+#include <coppice/error.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct options {
+    const char *name;
+    bool as_json, stats;
+};
+
+static const char *state_name(enum member_state state)
+{
+    static const char *const names[] = {"starting", "running", "stopped", "dead"};
+    return names[state];
+}
+
+static enum colour state_colour(enum member_state state)
+{
+    static const enum colour colours[] = {YELLOW, GREEN, YELLOW, RED};
+    return colours[state];
+}
+
+/* ---- rows ------------------------------------------------------------------------ */
+
+/* What is printed of one member. */
+struct row {
+    char name[NODESET_NAME_LENGTH + 1];
+    char address[160];
+    char end[64]; /* how it died; "" if it did not */
+    struct process_use use;
+    const struct member_status *status;
+    cop_id id;
+};
+
+static void fill_row(const struct local *local, const struct list_reply *list,
+                     cop_id id, struct row *row)
+{
+    *row = (struct row){.id = id, .status = &list->members[id]};
+    cluster_name(&local->cluster, id, row->name);
+    cluster_address_text(&local->cluster, id, row->address, sizeof row->address);
+    if (row->status->state == MEMBER_DEAD)
+        crew_print_end(row->status->wait_status, row->end, sizeof row->end);
+    else if (!process_use(row->status->pid, &row->use))
+        row->use = (struct process_use){0};
+}
+
+static void print_row(const struct row *row)
+{
+    enum member_state state = row->status->state;
+    printf("%-10s %s%-9s%s ", row->name, colour(stdout, state_colour(state)),
+           state_name(state), colour(stdout, PLAIN));
+    if (state == MEMBER_DEAD)
+        printf("%8s %9s  %s (%s)\n", "-", "-", row->address, row->end);
+    else
+        printf("%8" PRIu32 " %5" PRIu64 " KiB  %s\n", row->status->pid,
+               row->use.private_bytes / 1024, row->address);
+}
+
+static void print_json_row(struct json *json, const struct local *local,
+                           const struct row *row)
+{
+    json_begin_object(json);
+    json_put_string(json, "schema", "coppice.ps.v1");
+    json_put_string(json, "cluster", local->dir.name);
+    json_put_string(json, "member", row->name);
+    json_put_u64(json, "id", row->id);
+    json_put_string(json, "state", state_name(row->status->state));
+    json_put_u64(json, "pid", row->status->pid);
+    json_put_u64(json, "incarnation", row->status->incarnation);
+    json_put_string(json, "address", row->address);
+    json_put_u64(json, "private_bytes", row->use.private_bytes);
+    json_put_u64(json, "resident_bytes", row->use.resident_bytes);
+    json_put_u64(json, "cpu_ns", row->use.cpu_ns);
+    json_put_string(json, "end", row->end[0] ? row->end : NULL);
+    json_end_object(json);
+}
+
+/* "32 members: 30 running, 2 dead (n[3,7])" */
+static int print_summary(const struct local *local, const struct list_reply *list,
+                         const struct cop_ranks *ids)
+{
+    printf("%" PRIu32 " member%s:", ids->count, ids->count == 1 ? "" : "s");
+    const char *separator = " ";
+    for (enum member_state state = MEMBER_STARTING; state <= MEMBER_DEAD; state++) {
+        struct cop_ranks some = {0};
+        int error = 0;
+        for (uint32_t i = 0; i < ids->count && !error; i++)
+            if (list->members[ids->items[i]].state == state)
+                error = cop_ranks_push(&some, ids->items[i]);
+        char *names =
+            error ? NULL : cluster_fold(&local->cluster, some.items, some.count);
+        if (names == NULL) {
+            cop_ranks_free(&some);
+            return fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
+        }
+        if (some.count > 0 && state == MEMBER_RUNNING)
+            printf("%s%" PRIu32 " running", separator, some.count);
+        else if (some.count > 0)
+            printf("%s%" PRIu32 " %s (%s)", separator, some.count, state_name(state),
+                   names);
+        if (some.count > 0)
+            separator = ", ";
+        free(names);
+        cop_ranks_free(&some);
+    }
+    putchar('\n');
+    return 0;
+}
+
+static int print_members(const struct local *local, const struct list_reply *list,
+                         const struct cop_ranks *ids, bool as_json)
+{
+    struct json json;
+    struct row row;
+    json_init(&json, stdout);
+    if (!as_json)
+        printf("%s%-10s %-9s %8s %9s  %s%s\n", colour(stdout, BOLD), "MEMBER", "STATE",
+               "PID", "PRIVATE", "ADDRESS", colour(stdout, PLAIN));
+    for (uint32_t i = 0; i < ids->count; i++) {
+        fill_row(local, list, ids->items[i], &row);
+        if (as_json)
+            print_json_row(&json, local, &row);
+        else
+            print_row(&row);
+    }
+    return as_json ? 0 : print_summary(local, list, ids);
+}
+
+/* ---- statistics ------------------------------------------------------------------ */
+
+static void print_stats(const char *name, char *text, struct json *json, bool as_json)
+{
+    char *rest = text;
+    if (as_json) {
+        json_begin_object(json);
+        json_put_string(json, "schema", "coppice.stats.v1");
+        json_put_string(json, "member", name);
+    }
+    for (char *line; (line = strsep(&rest, "\n")) != NULL;) {
+        char key[64];
+        uint64_t value;
+        if (sscanf(line, "%63s %" SCNu64, key, &value) != 2)
+            continue;
+        if (as_json)
+            json_put_u64(json, key, value);
+        else
+            printf("%-10s %-24s %20" PRIu64 "\n", name, key, value);
+    }
+    if (as_json)
+        json_end_object(json);
+}
+
+static int print_all_stats(const struct local *local, const struct cop_ranks *ids,
+                           bool as_json)
+{
+    struct json json;
+    uint32_t silent = 0;
+    json_init(&json, stdout);
+    for (uint32_t i = 0; i < ids->count; i++) {
+        char name[NODESET_NAME_LENGTH + 1];
+        char *text = local_status(local, ids->items[i]);
+        cluster_name(&local->cluster, ids->items[i], name);
+        if (text != NULL)
+            print_stats(name, text, &json, as_json);
+        else
+            silent++;
+        free(text);
+    }
+    if (silent > 0)
+        return fail(EXIT_FAILED, "%" PRIu32 " of %" PRIu32 " members did not answer",
+                    silent, ids->count);
+    return 0;
+}
+
+/* ---- the command ----------------------------------------------------------------- */
+
+static int select_members(const struct local *local, const struct args *args,
+                          struct cop_ranks *out)
+{
+    if (args->count > 0)
+        return local_select(local, "ps", args->operands, args->count, out);
+    for (cop_id id = 0; id < local->cluster.n; id++)
+        if (cop_ranks_push(out, id) != 0)
+            return fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
+    return 0;
+}
+
+static int run(const char *name, const struct options *options, const struct args *args)
+{
+    struct local local;
+    struct list_reply list = {0};
+    struct cop_ranks ids = {0};
+    int code = local_open(name, &local);
+    if (code)
+        return code;
+    code = select_members(&local, args, &ids);
+    if (code == 0)
+        code = local_list(&local, &list);
+    if (code == 0 && options->stats)
+        code = print_all_stats(&local, &ids, options->as_json);
+    else if (code == 0)
+        code = print_members(&local, &list, &ids, options->as_json);
+    list_reply_free(&list);
+    cop_ranks_free(&ids);
+    local_close(&local);
+    return code;
+}
+
+int cmd_ps(int argc, char **argv)
+{
+    struct options got = {0};
+    const struct args_option options[] = {
+        {0, "name", "NAME", "of the cluster", ARGS_TEXT, &got.name, 0, 0},
+        {0, "stats", NULL, "what the members have counted, instead", ARGS_FLAG,
+         &got.stats, 0, 0},
+        {0, "json", NULL, "one object per line: coppice.ps.v1, coppice.stats.v1",
+         ARGS_FLAG, &got.as_json, 0, 0},
+        {0},
+    };
+    struct args args = {
+        .name = "ps",
+        .usage = "[options] [MEMBER...]",
+        .text =
+            "Lists the members of a local cluster: state, process, private memory and\n"
+            "address, and how the dead died.",
+        .options = options,
+        .most = INT_MAX,
+    };
+    struct settings settings;
+    int code;
+    if (!args_parse(&args, argc, argv, &code))
+        return code;
+    code = local_settings(&settings, got.name);
+    return code ? code : run(settings_name(&settings), &got, &args);
+}

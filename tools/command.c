@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "command.h"
+
+#include "base/assert.h"
+#include "wire/header.h"
+
+#include <coppice/error.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void put_text(struct cop__writer *writer, const char *text)
+{
+    struct cop__bytes bytes = {(const uint8_t *)text, (uint32_t)strlen(text)};
+    cop__put_bytes(writer, bytes);
+}
+
+/* Copies bytes that must fit, without a NUL inside. */
+static int get_text(struct cop__reader *reader, char *out, size_t size)
+{
+    struct cop__bytes bytes = cop__get_bytes(reader);
+    if (reader->failed || bytes.length >= size ||
+        (bytes.length > 0 && memchr(bytes.data, 0, bytes.length) != NULL))
+        return COP_EMALFORMED;
+    if (bytes.length > 0)
+        memcpy(out, bytes.data, bytes.length);
+    out[bytes.length] = '\0';
+    return 0;
+}
+
+static void put_ranks(struct cop__writer *writer, const struct cop_ranks *ranks)
+{
+    cop__put_u32(writer, ranks->count);
+    for (uint32_t i = 0; i < ranks->count; i++)
+        cop__put_u32(writer, ranks->items[i]);
+}
+
+static int get_ranks(struct cop__reader *reader, struct cop_ranks *out)
+{
+    struct cop__list list = cop__get_list(reader, 4);
+    struct cop__reader each = cop__reader(list.data, (size_t)list.count * 4);
+    if (reader->failed)
+        return COP_EMALFORMED;
+    for (uint32_t i = 0; i < list.count; i++) {
+        int error = cop_ranks_push(out, cop__get_u32(&each));
+        if (error)
+            return error;
+    }
+    return 0;
+}
+
+/* ---- PROBE ----------------------------------------------------------------------- */
+
+struct cop_buf *probe_command_encode(const struct probe_command *command)
+{
+    struct cop_buf *buf = cop_buf_create(4 + 4 + 8 + 4 + strlen(command->shape));
+    if (buf == NULL)
+        return NULL;
+    struct cop__writer writer = cop__writer(buf->data, buf->length);
+    cop__put_u32(&writer, command->count);
+    cop__put_u32(&writer, command->chunk);
+    cop__put_u64(&writer, command->timeout_ns);
+    put_text(&writer, command->shape);
+    COP_ASSERT(!writer.failed && writer.at == writer.end);
+    return buf;
+}
+
+int probe_command_decode(struct cop__bytes body, struct probe_command *out)
+{
+    struct cop__reader reader = cop__reader(body.data, body.length);
+    struct probe_command command;
+    command.count = cop__get_u32(&reader);
+    command.chunk = cop__get_u32(&reader);
+    command.timeout_ns = cop__get_u64(&reader);
+    if (get_text(&reader, command.shape, sizeof command.shape) != 0 ||
+        !cop__reader_is_done(&reader))
+        return COP_EMALFORMED;
+    if (command.count < 1 || command.count > PROBES_MAX ||
+        command.chunk > PROBE_CHUNK_MAX)
+        return COP_EMALFORMED;
+    if (command.chunk == 0)
+        command.chunk = PROBE_CHUNK_MAX;
+    *out = command;
+    return 0;
+}
+
+#define SAMPLE_SIZE 32u
+
+static void put_sample(struct cop__writer *writer, const struct probe_sample *sample)
+{
+    cop__put_u64(writer, sample->at_ns);
+    cop__put_u64(writer, sample->elapsed_ns);
+    cop__put_u32(writer, sample->answered);
+    cop__put_u32(writer, sample->dead);
+    cop__put_u32(writer, sample->silent);
+    cop__put_u32(writer, (uint32_t)sample->status);
+}
+
+static struct probe_sample get_sample(struct cop__reader *reader)
+{
+    struct probe_sample sample;
+    sample.at_ns = cop__get_u64(reader);
+    sample.elapsed_ns = cop__get_u64(reader);
+    sample.answered = cop__get_u32(reader);
+    sample.dead = cop__get_u32(reader);
+    sample.silent = cop__get_u32(reader);
+    sample.status = (int32_t)cop__get_u32(reader);
+    return sample;
+}
+
+struct cop_buf *probe_reply_encode(const struct probe_reply *reply)
+{
+    size_t length = 4 + 4 + 4 + (size_t)reply->count * SAMPLE_SIZE + 4 +
+                    4 * (size_t)reply->dead.count + 4 + 4 * (size_t)reply->silent.count;
+    struct cop_buf *buf = cop_buf_create(length);
+    if (buf == NULL)
+        return NULL;
+    struct cop__writer writer = cop__writer(buf->data, buf->length);
+    cop__put_u32(&writer, reply->self);
+    cop__put_u32(&writer, reply->members);
+    cop__put_u32(&writer, reply->count);
+    for (uint32_t i = 0; i < reply->count; i++)
+        put_sample(&writer, &reply->samples[i]);
+    put_ranks(&writer, &reply->dead);
+    put_ranks(&writer, &reply->silent);
+    COP_ASSERT(!writer.failed && writer.at == writer.end);
+    return buf;
+}
+
+int probe_reply_decode(struct cop__bytes body, struct probe_reply *out)
+{
+    struct cop__reader reader = cop__reader(body.data, body.length);
+    struct probe_reply reply = {0};
+    reply.self = cop__get_u32(&reader);
+    reply.members = cop__get_u32(&reader);
+    struct cop__list samples = cop__get_list(&reader, SAMPLE_SIZE);
+    struct cop__reader each =
+        cop__reader(samples.data, (size_t)samples.count * SAMPLE_SIZE);
+    if (reader.failed)
+        return COP_EMALFORMED;
+    reply.count = samples.count;
+    reply.samples = calloc(samples.count ? samples.count : 1, sizeof *reply.samples);
+    int error = reply.samples ? 0 : COP_ENOMEM;
+    for (uint32_t i = 0; i < samples.count && !error; i++)
+        reply.samples[i] = get_sample(&each);
+    if (!error)
+        error = get_ranks(&reader, &reply.dead);
+    if (!error)
+        error = get_ranks(&reader, &reply.silent);
+    if (!error && !cop__reader_is_done(&reader))
+        error = COP_EMALFORMED;
+    if (error) {
+        probe_reply_free(&reply);
+        return error;
+    }
+    *out = reply;
+    return 0;
+}
+
+void probe_reply_free(struct probe_reply *reply)
+{
+    free(reply->samples);
+    cop_ranks_free(&reply->dead);
+    cop_ranks_free(&reply->silent);
+    *reply = (struct probe_reply){0};
+}
+
+/* ---- LIST ------------------------------------------------------------------------ */
+
+#define MEMBER_SIZE 17u
+
+struct cop_buf *list_reply_encode(const struct list_reply *reply)
+{
+    struct cop_buf *buf = cop_buf_create(12 + (size_t)reply->count * MEMBER_SIZE);
+    if (buf == NULL)
+        return NULL;
+    struct cop__writer writer = cop__writer(buf->data, buf->length);
+    cop__put_u32(&writer, reply->keeper_pid);
+    cop__put_u32(&writer, reply->janitor_pid);
+    cop__put_u32(&writer, reply->count);
+    for (uint32_t i = 0; i < reply->count; i++) {
+        const struct member_status *member = &reply->members[i];
+        cop__put_u32(&writer, member->pid);
+        cop__put_u8(&writer, (uint8_t)member->state);
+        cop__put_u32(&writer, (uint32_t)member->wait_status);
+        cop__put_u64(&writer, member->incarnation);
+    }
+    COP_ASSERT(!writer.failed && writer.at == writer.end);
+    return buf;
+}
+
+int list_reply_decode(struct cop__bytes body, struct list_reply *out)
+{
+    struct cop__reader reader = cop__reader(body.data, body.length);
+    struct list_reply reply = {0};
+    reply.keeper_pid = cop__get_u32(&reader);
+    reply.janitor_pid = cop__get_u32(&reader);
+    struct cop__list list = cop__get_list(&reader, MEMBER_SIZE);
+    if (!cop__reader_is_done(&reader))
+        return COP_EMALFORMED;
+    struct cop__reader each = cop__reader(list.data, (size_t)list.count * MEMBER_SIZE);
+    reply.members = calloc(list.count ? list.count : 1, sizeof *reply.members);
+    if (reply.members == NULL)
+        return COP_ENOMEM;
+    reply.count = list.count;
+    for (uint32_t i = 0; i < list.count; i++) {
+        struct member_status *member = &reply.members[i];
+        member->pid = cop__get_u32(&each);
+        uint8_t state = cop__get_u8(&each);
+        member->state = state <= MEMBER_DEAD ? (enum member_state)state : MEMBER_DEAD;
+        member->wait_status = (int32_t)cop__get_u32(&each);
+        member->incarnation = cop__get_u64(&each);
+    }
+    *out = reply;
+    return 0;
+}
+
+void list_reply_free(struct list_reply *reply)
+{
+    free(reply->members);
+    *reply = (struct list_reply){0};
+}
+
+/* ---- SIGNAL, RESTART ------------------------------------------------------------- */
+
+struct cop_buf *ids_encode(uint32_t number, const cop_id *ids, uint32_t count)
+{
+    struct cop_buf *buf = cop_buf_create(8 + (size_t)count * 4);
+    if (buf == NULL)
+        return NULL;
+    struct cop__writer writer = cop__writer(buf->data, buf->length);
+    cop__put_u32(&writer, number);
+    cop__put_u32(&writer, count);
+    for (uint32_t i = 0; i < count; i++)
+        cop__put_u32(&writer, ids[i]);
+    COP_ASSERT(!writer.failed && writer.at == writer.end);
+    return buf;
+}
+
+int ids_decode(struct cop__bytes body, uint32_t *number, struct cop_ranks *out)
+{
+    struct cop__reader reader = cop__reader(body.data, body.length);
+    struct cop_ranks ids = {0};
+    *number = cop__get_u32(&reader);
+    int error = get_ranks(&reader, &ids);
+    if (!error && !cop__reader_is_done(&reader))
+        error = COP_EMALFORMED;
+    if (error) {
+        cop_ranks_free(&ids);
+        return error;
+    }
+    *out = ids;
+    return 0;
+}
+
+/* ---- DOWN ------------------------------------------------------------------------ */
+
+struct cop_buf *down_reply_encode(const struct down_reply *reply)
+{
+    size_t length = 4 + 4 * (size_t)reply->unclean.count + 4 + strlen(reply->why);
+    struct cop_buf *buf = cop_buf_create(length);
+    if (buf == NULL)
+        return NULL;
+    struct cop__writer writer = cop__writer(buf->data, buf->length);
+    put_ranks(&writer, &reply->unclean);
+    put_text(&writer, reply->why);
+    COP_ASSERT(!writer.failed && writer.at == writer.end);
+    return buf;
+}
+
+int down_reply_decode(struct cop__bytes body, struct down_reply *out)
+{
+    struct cop__reader reader = cop__reader(body.data, body.length);
+    struct down_reply reply = {0};
+    int error = get_ranks(&reader, &reply.unclean);
+    if (!error)
+        error = get_text(&reader, reply.why, sizeof reply.why);
+    if (!error && !cop__reader_is_done(&reader))
+        error = COP_EMALFORMED;
+    if (error) {
+        cop_ranks_free(&reply.unclean);
+        return error;
+    }
+    *out = reply;
+    return 0;
+}
+
+/* ---- messages -------------------------------------------------------------------- */
+
+struct cop_buf *command_pack(uint16_t kind, const struct cop_buf *payload)
+{
+    uint32_t length = payload->length;
+    struct cop_buf *buf = cop_buf_create(COP__RECORD_SIZE + COP__HEADER_SIZE + length);
+    if (buf == NULL)
+        return NULL;
+    struct cop__record record = {
+        .type = COP__RECORD_FRAME, .flags = 0, .length = COP__HEADER_SIZE + length};
+    struct cop_header header = {
+        .kind = kind, .sender = COP_ID_NONE, .receiver = COP_ID_NONE, .length = length};
+    cop__record_encode(&record, buf->data);
+    cop__header_encode(&header, buf->data + COP__RECORD_SIZE);
+    memcpy(buf->data + COP__RECORD_SIZE + COP__HEADER_SIZE, payload->data, length);
+    return buf;
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COP_TOOLS_COMMAND_H
+#define COP_TOOLS_COMMAND_H
+
+#include "wire/messages.h"
+
+#include <coppice/tree.h>
+#include <stdio.h>
+
+/*
+ * What a command and an agent, or a command and a keeper, say to each other over a Unix
+ * socket: COMMAND and REPLY messages in the same records and headers that members use.
+ * A COMMAND has a verb and a body; a REPLY has a status (0 or -COP_E...), a body, and
+ * `more` if another one follows.
+ *
+ *   X(NAME, number, what it asks for)
+ */
+#define COP_VERBS(X)                                                                   \
+    X(STATUS, 1, "agent: who it is, since when, with what statistics")                 \
+    X(PROBE, 2, "agent: run probes back to back")                                      \
+    X(LIST, 16, "keeper: the members and how they are")                                \
+    X(SIGNAL, 17, "keeper: send members a signal")                                     \
+    X(RESTART, 18, "keeper: start members again")                                      \
+    X(DOWN, 19, "keeper: stop everything")
+
+enum verb {
+#define COP_VERB_ENUM(name, number, text) VERB_##name = number,
+    COP_VERBS(COP_VERB_ENUM)
+#undef COP_VERB_ENUM
+};
+
+#define COMMAND_BODY_MAX 65536u /* bytes in the body of a COMMAND */
+#define PROBES_MAX 1000000u     /* in one command */
+#define PROBE_CHUNK_MAX 4096u   /* samples in one reply */
+
+/* ---- bodies ---------------------------------------------------------------------- */
+
+struct probe_command {
+    uint32_t count;
+    uint32_t chunk; /* send the samples after so many; 0 for the most */
+    cop_time timeout_ns;
+    char shape[64]; /* "" for the view's own */
+};
+
+/* One probe of a run. */
+struct probe_sample {
+    cop_time at_ns;      /* when it began, on this machine's monotonic clock */
+    cop_time elapsed_ns; /* until its completion */
+    uint32_t answered, dead, silent;
+    int32_t status;
+};
+
+/*
+ * A reply to PROBE: samples, and who did not answer the last of them. The last reply
+ * has no `more`. Without members the run could not be started or went on no longer: see
+ * the status.
+ */
+struct probe_reply {
+    cop_id self;
+    uint32_t members;
+    uint32_t count;
+    struct probe_sample *samples;
+    struct cop_ranks dead, silent;
+};
+
+enum member_state { MEMBER_STARTING, MEMBER_RUNNING, MEMBER_STOPPED, MEMBER_DEAD };
+
+struct member_status {
+    uint32_t pid; /* 0 if dead */
+    enum member_state state;
+    int32_t wait_status; /* of its last death, as waitpid gives it */
+    cop_incarnation incarnation;
+};
+
+struct list_reply {
+    uint32_t keeper_pid, janitor_pid;
+    uint32_t count;
+    struct member_status *members;
+};
+
+/* What came of DOWN. */
+struct down_reply {
+    struct cop_ranks unclean; /* members that did not end as they were told */
+    char why[400]; /* how the first of them ended, and the log's last words */
+};
+
+/*
+ * Encoders return a new buffer or NULL (no memory); decoders 0, COP_EMALFORMED,
+ * COP_ENOMEM.
+ */
+struct cop_buf *probe_command_encode(const struct probe_command *command);
+int probe_command_decode(struct cop__bytes body, struct probe_command *out);
+struct cop_buf *probe_reply_encode(const struct probe_reply *reply);
+int probe_reply_decode(struct cop__bytes body, struct probe_reply *out);
+void probe_reply_free(struct probe_reply *reply);
+struct cop_buf *list_reply_encode(const struct list_reply *reply);
+int list_reply_decode(struct cop__bytes body, struct list_reply *out);
+void list_reply_free(struct list_reply *reply);
+/* A number (a signal; 0 where none is needed) and ids. */
+struct cop_buf *ids_encode(uint32_t number, const cop_id *ids, uint32_t count);
+int ids_decode(struct cop__bytes body, uint32_t *number, struct cop_ranks *out);
+struct cop_buf *down_reply_encode(const struct down_reply *reply);
+int down_reply_decode(struct cop__bytes body, struct down_reply *out);
+
+/* A whole message as it goes over the socket. */
+struct cop_buf *command_pack(uint16_t kind, const struct cop_buf *payload);
+
+#endif

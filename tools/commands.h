@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COP_TOOLS_COMMANDS_H
+#define COP_TOOLS_COMMANDS_H
+
+/*
+ * The sub-commands, one file each: cmd_NAME.c. argv[0] is the name of the sub-command.
+ * Each returns the exit code of the process and has said why, in one line on standard
+ * error, if that is not 0. All of them understand --help.
+ */
+enum exit_code {
+    EXIT_DONE = 0,
+    EXIT_FAILED = 1,     /* failed, or done in part */
+    EXIT_USAGE = 2,      /* the command line or the configuration is wrong */
+    EXIT_NO_CLUSTER = 3, /* no such cluster or agent */
+    EXIT_REFUSED = 4,    /* degraded or refused */
+    EXIT_CANCELLED = 130,
+};
+
+/* X(name, one line about it), in the order of `coppice --help`. */
+#define COP_COMMANDS(X)                                                                \
+    X(up, "start a cluster of N processes on this machine")                            \
+    X(ps, "list the members of a local cluster")                                       \
+    X(probe, "ask every member in a tree, and say who answered")                       \
+    X(kill, "send members a signal: KILL, STOP or CONT")                               \
+    X(restart, "start dead members again")                                             \
+    X(down, "stop a local cluster")                                                    \
+    X(demo, "show a cluster that loses a process and heals")                           \
+    X(tree, "draw a tree of any shape, also with dead members")                        \
+    X(sim, "run many nodes in one process on virtual time")                            \
+    X(explore, "try every order of events of a small cluster")                         \
+    X(bench, "measure probes against bare sockets on this machine")                    \
+    X(agent, "run one member")                                                         \
+    X(config, "print the settings in force, and where they come from")
+
+#define COP_COMMAND_DECLARE(name, text) int cmd_##name(int argc, char **argv);
+COP_COMMANDS(COP_COMMAND_DECLARE)
+#undef COP_COMMAND_DECLARE
+
+#endif

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "crew.h"
+
+#include "base/assert.h"
+#include "listen.h"
+
+#include <coppice/error.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Where a process finds what it inherits. The keeper keeps nothing of its own there. */
+enum { CHILD_LISTEN_FD = 3, CHILD_READY_FD = 4 };
+
+int crew_create(const struct dir *dir, uint32_t n, bool tcp, cop_incarnation first,
+                struct crew *out)
+{
+    struct crew crew = {.dir = dir, .n = n, .tcp = tcp, .first = first, .last = first};
+    crew.members = calloc(n, sizeof *crew.members);
+    crew.ready_fd = -1;
+    if (crew.members == NULL)
+        return COP_ENOMEM;
+    for (cop_id id = 0; id < n; id++) {
+        crew.members[id].listen_fd = -1;
+        crew.members[id].state = MEMBER_DEAD;
+    }
+    *out = crew;
+    return 0;
+}
+
+void crew_free(struct crew *crew)
+{
+    for (cop_id id = 0; id < crew->n; id++)
+        if (crew->members[id].listen_fd >= 0)
+            close(crew->members[id].listen_fd);
+    free(crew->members);
+    crew->members = NULL;
+}
+
+/* ---- sockets --------------------------------------------------------------------- */
+
+/* The directory was checked to be short enough for every socket in it. */
+static void make_path(const struct crew *crew, char kind, cop_id id,
+                      char out[DIR_PATH_SIZE])
+{
+    size_t length = strlen(crew->dir->path);
+    memcpy(out, crew->dir->path, length);
+    int more =
+        snprintf(out + length, DIR_PATH_SIZE - length, "/%c%" PRIu32 ".sock", kind, id);
+    COP_ASSERT(more > 0 && (size_t)more < DIR_PATH_SIZE - length);
+}
+
+/*
+ * The first time any port will do; after that it must be the one that the others know.
+ */
+static int bind_member(struct crew *crew, cop_id id)
+{
+    struct crew_member *member = &crew->members[id];
+    char path[DIR_PATH_SIZE];
+    int fd;
+    if (!crew->tcp) {
+        make_path(crew, 'm', id, path);
+        fd = listen_unix(path);
+    } else if (member->port == 0) {
+        fd = listen_loopback(&member->port);
+    } else {
+        struct cop__address address = {.length = sizeof(struct sockaddr_in)};
+        struct sockaddr_in in = {.sin_family = AF_INET,
+                                 .sin_port = htons(member->port)};
+        in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        memcpy(&address.storage, &in, sizeof in);
+        fd = listen_address(&address);
+    }
+    if (fd < 0)
+        return fd;
+    member->listen_fd = fd;
+    return 0;
+}
+
+int crew_bind(struct crew *crew, cop_id *failed)
+{
+    for (cop_id id = 0; id < crew->n; id++) {
+        int error = bind_member(crew, id);
+        if (error) {
+            *failed = id;
+            return error;
+        }
+    }
+    return 0;
+}
+
+int crew_write_file(const struct crew *crew, const uint8_t id[16], const char *shape)
+{
+    char path[DIR_PATH_SIZE + 16];
+    snprintf(path, sizeof path, "%s/members", crew->dir->path);
+    FILE *out = fopen(path, "wxe");
+    if (out == NULL)
+        return -errno;
+    fputs("cluster ", out);
+    for (int i = 0; i < 16; i++)
+        fprintf(out, "%02x", id[i]);
+    fprintf(out, "\ninstance %" PRIu64 "\nfirst %" PRIu64 "\nshape %s\n", crew->first,
+            crew->first, shape);
+    for (cop_id i = 0; i < crew->n; i++)
+        if (crew->tcp)
+            fprintf(out, "%u " CREW_NAME " tcp:127.0.0.1:%u\n", i, i,
+                    crew->members[i].port);
+        else
+            fprintf(out, "%u " CREW_NAME " unix:" CREW_SOCKET_NAME "\n", i, i, i);
+    int failed = ferror(out);
+    int error = errno;
+    if (fclose(out) != 0)
+        return -errno;
+    return failed ? -error : 0;
+}
+
+/* ---- processes ------------------------------------------------------------------- */
+
+/*
+ * The path, so that `ps` shows our name; a program that was replaced runs on all the
+ * same.
+ */
+static void find_program(char *out, size_t size)
+{
+    ssize_t length = readlink("/proc/self/exe", out, size - 1);
+    out[length > 0 ? length : 0] = '\0';
+    if (length <= 0 || access(out, X_OK) != 0)
+        snprintf(out, size, "/proc/self/exe");
+}
+
+struct words {
+    char id[16], incarnation[24], parent[16];
+    char members[DIR_PATH_SIZE + 16], command[DIR_PATH_SIZE];
+};
+
+static int run_agent(const struct crew *crew, cop_id id, pid_t *pid)
+{
+    struct words w;
+    char program[4096];
+    posix_spawn_file_actions_t actions;
+    const struct crew_member *member = &crew->members[id];
+    snprintf(w.id, sizeof w.id, "%u", id);
+    snprintf(w.incarnation, sizeof w.incarnation, "%" PRIu64, member->incarnation);
+    snprintf(w.parent, sizeof w.parent, "%d", (int)getpid());
+    snprintf(w.members, sizeof w.members, "%s/members", crew->dir->path);
+    make_path(crew, 'c', id, w.command);
+    find_program(program, sizeof program);
+    const char *argv[] = {
+        "coppice",     "agent",  "--members",     w.members,     "--id",      w.id,
+        "--parent",    w.parent, "--incarnation", w.incarnation, "--command", w.command,
+        "--listen-fd", "3",      "--ready-fd",    "4",           NULL};
+    int error = posix_spawn_file_actions_init(&actions);
+    if (error)
+        return -error;
+    error =
+        posix_spawn_file_actions_adddup2(&actions, member->listen_fd, CHILD_LISTEN_FD);
+    if (!error)
+        error =
+            posix_spawn_file_actions_adddup2(&actions, crew->ready_fd, CHILD_READY_FD);
+    if (!error)
+        error = posix_spawn(pid, program, &actions, NULL,
+                            (char *const *)(uintptr_t)argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    return -error;
+}
+
+int crew_spawn(struct crew *crew, cop_id id)
+{
+    struct crew_member *member = &crew->members[id];
+    COP_ASSERT(member->pid == 0);
+    int error = member->listen_fd < 0 ? bind_member(crew, id) : 0;
+    if (error)
+        return error;
+    /*
+     * All begin in the first incarnation; whoever comes back is newer than everybody.
+     */
+    member->incarnation = member->incarnation == 0 ? crew->first : ++crew->last;
+    error = run_agent(crew, id, &member->pid);
+    /* A dead member's address must refuse, so only the process may hold its socket. */
+    close(member->listen_fd);
+    member->listen_fd = -1;
+    if (error) {
+        member->pid = 0;
+        return error;
+    }
+    member->state = MEMBER_STARTING;
+    crew->alive++;
+    return 0;
+}
+
+static cop_id find(const struct crew *crew, pid_t pid)
+{
+    for (cop_id id = 0; id < crew->n; id++)
+        if (crew->members[id].pid == pid)
+            return id;
+    return COP_ID_NONE;
+}
+
+bool crew_reap(struct crew *crew, enum member_state *before, cop_id *out)
+{
+    int status;
+    pid_t pid;
+    while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED)) > 0) {
+        cop_id id = find(crew, pid);
+        if (id == COP_ID_NONE)
+            continue;
+        struct crew_member *member = &crew->members[id];
+        *before = member->state;
+        if (WIFSTOPPED(status) || WIFCONTINUED(status)) {
+            /* A member that starts is not running before it has said so. */
+            if (member->state != MEMBER_STARTING)
+                member->state = WIFSTOPPED(status) ? MEMBER_STOPPED : MEMBER_RUNNING;
+        } else {
+            member->state = MEMBER_DEAD;
+            member->wait_status = status;
+            member->pid = 0;
+            crew->alive--;
+        }
+        *out = id;
+        return true;
+    }
+    return false;
+}
+
+bool crew_signal(const struct crew *crew, cop_id id, int number)
+{
+    pid_t pid = crew->members[id].pid;
+    /* Not yet waited for, so the number cannot belong to anybody else. */
+    return pid > 0 && kill(pid, number) == 0;
+}
+
+const char *crew_print_end(int wait_status, char *out, size_t size)
+{
+    if (WIFSIGNALED(wait_status)) {
+        const char *name = sigabbrev_np(WTERMSIG(wait_status));
+        snprintf(out, size, "killed by SIG%s", name ? name : "?");
+    } else {
+        snprintf(out, size, "exit status %d", WEXITSTATUS(wait_status));
+    }
+    return out;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COP_TOOLS_CREW_H
+#define COP_TOOLS_CREW_H
+
+#include "command.h"
+#include "dir.h"
+#include "nodeset.h"
+
+#include <sys/types.h>
+
+/*
+ * The members of a local cluster as processes: their sockets, their file, their starts
+ * and their deaths. Used by the keeper, which is their parent.
+ */
+struct crew_member {
+    pid_t pid; /* 0 while dead */
+    enum member_state state;
+    int wait_status; /* of the last death */
+    cop_incarnation incarnation;
+    int listen_fd; /* -1 once it was handed to the process */
+    uint16_t port; /* TCP */
+    bool again;    /* start it again when it is dead */
+};
+
+struct crew {
+    const struct dir *dir;
+    uint32_t n;
+    bool tcp;
+    cop_incarnation first; /* all begin with this one, which is the instance as well */
+    cop_incarnation last;  /* given out so far */
+    uint32_t alive;
+    int ready_fd; /* the end of the pipe that processes inherit */
+    struct crew_member *members;
+};
+
+/* Paths of a member's sockets in its cluster's directory. */
+#define CREW_SOCKET_NAME "m%u.sock"
+#define CREW_COMMAND_NAME "c%u.sock"
+#define CREW_NAME "n%u"
+
+/* COP_ENOMEM. */
+int crew_create(const struct dir *dir, uint32_t n, bool tcp, cop_incarnation first,
+                struct crew *out);
+void crew_free(struct crew *crew);
+
+/*
+ * Binds the sockets of all, then writes the file that says where they are. 0 or -errno.
+ */
+int crew_bind(struct crew *crew, cop_id *failed);
+int crew_write_file(const struct crew *crew, const uint8_t id[16], const char *shape);
+
+/* Starts a member; binds its socket again if the last life had it. 0 or -errno. */
+int crew_spawn(struct crew *crew, cop_id id);
+
+/*
+ * Takes one change of state of a child, as waitpid has it: true, the state before and
+ * whose it was; false if there is none. Other children are ignored.
+ */
+bool crew_reap(struct crew *crew, enum member_state *before, cop_id *out);
+
+/* Sends a signal to a member that lives; false if it does not. */
+bool crew_signal(const struct crew *crew, cop_id id, int number);
+
+/* "exit status 1", "killed by SIGKILL". */
+const char *crew_print_end(int wait_status, char *out, size_t size);
+
+#endif

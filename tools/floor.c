@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "floor.h"
+
+#include <coppice/error.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* One process. Edge 0 leads to the parent (-1 at the root), the others to children. */
+struct place {
+    const struct floor_config *config;
+    uint32_t rank, children;
+    int *fds;       /* children + 1 */
+    uint32_t *have; /* bytes of a message that came, for each edge (epoll) */
+    pid_t *pids;    /* children */
+    int epoll;
+    uint8_t *message;
+};
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* ---- edges --------------------------------------------------------------------------- */
+
+/* Two ends of a TCP connection over loopback. */
+static int tcp_pair(int out[2])
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr *any = (struct sockaddr *)&address;
+    socklen_t length = sizeof address;
+    int on = 1;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    out[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    out[1] = -1;
+    if (listener >= 0 && out[0] >= 0 && bind(listener, any, length) == 0 &&
+        listen(listener, 1) == 0 && getsockname(listener, any, &length) == 0 &&
+        connect(out[0], any, length) == 0)
+        out[1] = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    for (int i = 0; i < 2 && out[1] >= 0; i++)
+        setsockopt(out[i], IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    int error = errno;
+    if (listener >= 0)
+        close(listener);
+    if (out[1] < 0 && out[0] >= 0)
+        close(out[0]);
+    errno = error;
+    return out[1] >= 0 ? 0 : -1;
+}
+
+static int make_edge(const struct floor_config *config, int out[2])
+{
+    int made = config->transport == FLOOR_TCP
+                   ? tcp_pair(out)
+                   : socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, out);
+    for (int i = 0; made == 0 && config->kind == FLOOR_EPOLL && i < 2; i++)
+        fcntl(out[i], F_SETFL, O_NONBLOCK);
+    return made;
+}
+
+/* ---- messages ------------------------------------------------------------------------ */
+
+static int write_message(int fd, const uint8_t *message, uint32_t length)
+{
+    while (length > 0) {
+        ssize_t done = send(fd, message, length, MSG_NOSIGNAL);
+        if (done < 0 && errno == EAGAIN) {
+            struct pollfd wait = {.fd = fd, .events = POLLOUT};
+            poll(&wait, 1, -1);
+        } else if (done < 0 && errno != EINTR) {
+            return -1;
+        } else if (done > 0) {
+            message += done;
+            length -= (uint32_t)done;
+        }
+    }
+    return 0;
+}
+
+static int read_message(int fd, uint8_t *message, uint32_t length)
+{
+    while (length > 0) {
+        ssize_t got = recv(fd, message, length, 0);
+        if (got == 0)
+            errno = ECONNRESET;
+        if (got == 0 || (got < 0 && errno != EINTR))
+            return -1;
+        if (got > 0) {
+            message += got;
+            length -= (uint32_t)got;
+        }
+    }
+    return 0;
+}
+
+static int write_down(struct place *place)
+{
+    for (uint32_t i = 1; i <= place->children; i++)
+        if (write_message(place->fds[i], place->message, place->config->bytes) != 0)
+            return -1;
+    return 0;
+}
+
+/* ---- blocking ------------------------------------------------------------------------ */
+
+static int blocking_down_and_up(struct place *place)
+{
+    if (write_down(place) != 0)
+        return -1;
+    for (uint32_t i = 1; i <= place->children; i++)
+        if (read_message(place->fds[i], place->message, place->config->bytes) != 0)
+            return -1;
+    return 0;
+}
+
+static int blocking_turn(struct place *place)
+{
+    uint32_t bytes = place->config->bytes;
+    if (place->rank != 0 && read_message(place->fds[0], place->message, bytes) != 0)
+        return -1;
+    if (blocking_down_and_up(place) != 0)
+        return -1;
+    return place->rank == 0 ? 0 : write_message(place->fds[0], place->message, bytes);
+}
+
+/* ---- epoll --------------------------------------------------------------------------- */
+
+/* 1 if a whole message has come on the edge, 0 if not yet. */
+static int take(struct place *place, uint32_t edge)
+{
+    uint32_t bytes = place->config->bytes;
+    ssize_t got = recv(place->fds[edge], place->message, bytes - place->have[edge], 0);
+    if (got == 0)
+        errno = ECONNRESET;
+    if (got < 0 && (errno == EINTR || errno == EAGAIN))
+        return 0;
+    if (got <= 0)
+        return -1;
+    place->have[edge] += (uint32_t)got;
+    if (place->have[edge] < bytes)
+        return 0;
+    place->have[edge] = 0;
+    return 1;
+}
+
+/* Waits and takes until `missing` messages have come from children, or one from above. */
+static int epoll_gather(struct place *place, uint32_t missing)
+{
+    struct epoll_event events[64];
+    while (missing > 0) {
+        int ready = epoll_wait(place->epoll, events, 64, -1);
+        if (ready < 0 && errno != EINTR)
+            return -1;
+        for (int i = 0; i < ready; i++) {
+            int whole = take(place, events[i].data.u32);
+            if (whole < 0)
+                return -1;
+            missing -= (uint32_t)whole;
+        }
+    }
+    return 0;
+}
+
+static int epoll_turn(struct place *place)
+{
+    /* Nobody speaks out of turn: first only the parent does, then only the children. */
+    if (place->rank != 0 && epoll_gather(place, 1) != 0)
+        return -1;
+    if (write_down(place) != 0 || epoll_gather(place, place->children) != 0)
+        return -1;
+    if (place->rank == 0)
+        return 0;
+    return write_message(place->fds[0], place->message, place->config->bytes);
+}
+
+static int open_epoll(struct place *place)
+{
+    place->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (place->epoll < 0)
+        return -1;
+    for (uint32_t i = place->rank == 0 ? 1 : 0; i <= place->children; i++) {
+        struct epoll_event event = {.events = EPOLLIN, .data.u32 = i};
+        if (epoll_ctl(place->epoll, EPOLL_CTL_ADD, place->fds[i], &event) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int turn(struct place *place)
+{
+    return place->config->kind == FLOOR_EPOLL ? epoll_turn(place)
+                                              : blocking_turn(place);
+}
+
+/* ---- processes ----------------------------------------------------------------------- */
+
+static uint32_t count_children(const struct floor_config *config, uint32_t rank)
+{
+    uint64_t first = (uint64_t)rank * config->k + 1;
+    if (first >= config->n)
+        return 0;
+    uint64_t left = config->n - first;
+    return left < config->k ? (uint32_t)left : config->k;
+}
+
+static int open_place(struct place *place, const struct floor_config *config,
+                      uint32_t rank, int up)
+{
+    uint32_t children = count_children(config, rank);
+    *place = (struct place){.config = config, .rank = rank, .epoll = -1};
+    place->fds = malloc((children + 1) * sizeof *place->fds);
+    place->have = calloc(children + 1, sizeof *place->have);
+    place->pids = calloc(children + 1, sizeof *place->pids);
+    place->message = calloc(1, config->bytes);
+    if (!place->fds || !place->have || !place->pids || !place->message)
+        return -1;
+    place->fds[0] = up;
+    return 0;
+}
+
+/* Closing the edges makes the children end; then their ends are waited for. */
+static void close_place(struct place *place, bool is_failed)
+{
+    for (uint32_t i = 0; i <= place->children && place->fds; i++)
+        if (place->fds[i] >= 0)
+            close(place->fds[i]);
+    if (place->epoll >= 0)
+        close(place->epoll);
+    for (uint32_t i = 0; i < place->children; i++) {
+        if (is_failed)
+            kill(place->pids[i], SIGKILL);
+        while (waitpid(place->pids[i], NULL, 0) < 0 && errno == EINTR)
+            ;
+    }
+    free(place->fds);
+    free(place->have);
+    free(place->pids);
+    free(place->message);
+}
+
+static int spread(struct place *place);
+
+/* The life of a process that is not the root: turns, until the edge to the parent ends. */
+_Noreturn static void live(const struct floor_config *config, uint32_t rank, int up,
+                           pid_t parent)
+{
+    struct place place;
+    /* Nothing of the caller's stays open in here: it could keep others waiting. */
+    if (dup2(up, 3) != 3 || close_range(4, ~0u, 0) != 0)
+        _exit(1);
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
+        _exit(1);
+    bool is_ready = open_place(&place, config, rank, 3) == 0 && spread(&place) == 0;
+    while (is_ready && turn(&place) == 0)
+        ;
+    close_place(&place, !is_ready);
+    _exit(0);
+}
+
+static int fork_child(struct place *place, uint32_t rank)
+{
+    int edge[2];
+    pid_t parent = getpid();
+    if (make_edge(place->config, edge) != 0)
+        return -1;
+    pid_t pid = fork();
+    if (pid == 0)
+        live(place->config, rank, edge[1], parent);
+    close(edge[1]);
+    if (pid < 0) {
+        close(edge[0]);
+        return -1;
+    }
+    place->pids[place->children++] = pid;
+    place->fds[place->children] = edge[0];
+    return 0;
+}
+
+/* Forks the children of this place, which fork theirs. */
+static int spread(struct place *place)
+{
+    const struct floor_config *config = place->config;
+    uint32_t children = count_children(config, place->rank);
+    for (uint32_t i = 0; i < children; i++)
+        if (fork_child(place, place->rank * config->k + 1 + i) != 0)
+            return -1;
+    return config->kind == FLOOR_EPOLL ? open_epoll(place) : 0;
+}
+
+static int measure(struct place *place, uint64_t *samples)
+{
+    for (uint32_t i = 0; i < place->config->warm_up; i++)
+        if (turn(place) != 0)
+            return -1;
+    for (uint32_t i = 0; i < place->config->repetitions; i++) {
+        uint64_t start = now_ns();
+        if (turn(place) != 0)
+            return -1;
+        samples[i] = now_ns() - start;
+    }
+    return 0;
+}
+
+static bool is_sane(const struct floor_config *config)
+{
+    return config->n >= 1 && config->n <= FLOOR_N_MAX && config->k >= 1 &&
+           config->k <= FLOOR_K_MAX && config->bytes >= 1 &&
+           config->bytes <= FLOOR_BYTES_MAX && config->repetitions >= 1;
+}
+
+int floor_run(const struct floor_config *config, struct floor_result *out)
+{
+    struct place place;
+    if (!is_sane(config)) {
+        snprintf(out->message, sizeof out->message,
+                 "the floor needs 1 to %u processes, "
+                 "an arity of at least 1 and messages of 1 to %u bytes",
+                 FLOOR_N_MAX, FLOOR_BYTES_MAX);
+        return COP_EINVAL;
+    }
+    uint64_t *samples = calloc(config->repetitions, sizeof *samples);
+    if (!samples)
+        return COP_ENOMEM;
+    bool is_done = open_place(&place, config, 0, -1) == 0 && spread(&place) == 0 &&
+                   measure(&place, samples) == 0;
+    int error = errno;
+    close_place(&place, !is_done);
+    if (!is_done) {
+        snprintf(out->message, sizeof out->message,
+                 "the floor of %u processes failed: %s", config->n, strerror(error));
+        free(samples);
+        return COP_EIO;
+    }
+    *out = (struct floor_result){.samples_ns = samples, .count = config->repetitions};
+    return 0;
+}
+
+void floor_result_free(struct floor_result *result)
+{
+    free(result->samples_ns);
+    result->samples_ns = NULL;
+    result->count = 0;
+}

@@ -1,0 +1,571 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "keeper.h"
+
+#include "base/assert.h"
+#include "commands.h"
+#include "crew.h"
+#include "say.h"
+#include "serve.h"
+
+#include <coppice/error.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#define START_TIMEOUT_MS 60000u
+#define STOP_TIMEOUT_MS 10000u
+
+enum phase { STARTING, RUNNING, STOPPING, STOPPED };
+
+struct keeper {
+    const struct keeper_config *config;
+    pid_t janitor;
+    int status_fd; /* -1 once `up` has been told */
+    struct crew crew;
+    struct server *server;
+    uv_loop_t loop;
+    uv_signal_t child, terminate, interrupt;
+    uv_timer_t timer; /* of the phase */
+    uv_pipe_t ready;
+    uint8_t partial[4]; /* of an id that came in pieces */
+    uint32_t partial_used;
+    enum phase phase;
+    uint32_t ready_count;
+    uint32_t pending;        /* members that a restart waits for */
+    struct session *restart; /* who asked for it */
+    bool restarting;
+    struct cop_ranks failed; /* members that did not come back */
+    struct session *down;    /* who asked for the end */
+    struct down_reply ended; /* what to answer */
+    int code;
+};
+
+static void begin_stop(struct keeper *keeper);
+
+/* ---- telling `up` ---------------------------------------------------------------- */
+
+__attribute__((format(printf, 2, 3))) static void tell(struct keeper *keeper,
+                                                       const char *format, ...)
+{
+    char line[600];
+    va_list arguments;
+    if (keeper->status_fd < 0 || keeper->phase >= STOPPING)
+        return;
+    va_start(arguments, format);
+    int length = vsnprintf(line, sizeof line - 1, format, arguments);
+    va_end(arguments);
+    size_t size = (size_t)length < sizeof line - 1 ? (size_t)length : sizeof line - 2;
+    line[size++] = '\n';
+    /* Nobody there any more: `up` was interrupted, so the cluster is not wanted. */
+    if (write(keeper->status_fd, line, size) != (ssize_t)size)
+        begin_stop(keeper);
+}
+
+/* The start has failed: nothing of it may stay. */
+__attribute__((format(printf, 2, 3))) static void give_up(struct keeper *keeper,
+                                                          const char *format, ...)
+{
+    char text[500];
+    va_list arguments;
+    if (keeper->phase != STARTING)
+        return;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    keeper->code = EXIT_FAILED;
+    tell(keeper, "error %s", text);
+    begin_stop(keeper);
+}
+
+/*
+ * The last line of the log, for a message about a member that did not do as it was
+ * told.
+ */
+static void last_log_line(const struct keeper *keeper, char *out, size_t size)
+{
+    char path[DIR_PATH_SIZE + 8];
+    snprintf(path, sizeof path, "%s/log", keeper->config->dir->path);
+    out[0] = '\0';
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return;
+    char line[300];
+    while (fgets(line, sizeof line, file))
+        snprintf(out, size, ": %.*s", (int)strcspn(line, "\n"), line);
+    fclose(file);
+}
+
+/* ---- the end --------------------------------------------------------------------- */
+
+static void finish(struct keeper *keeper)
+{
+    server_close(keeper->server);
+    uv_close((uv_handle_t *)&keeper->child, NULL);
+    uv_close((uv_handle_t *)&keeper->terminate, NULL);
+    uv_close((uv_handle_t *)&keeper->interrupt, NULL);
+    uv_close((uv_handle_t *)&keeper->timer, NULL);
+    uv_close((uv_handle_t *)&keeper->ready, NULL);
+}
+
+/*
+ * Everybody is dead. The files go before the answer: whoever gets it finds nothing
+ * left.
+ */
+static void end_stop(struct keeper *keeper)
+{
+    keeper->phase = STOPPED;
+    if (keeper->ended.unclean.count > 0) {
+        size_t used = strlen(keeper->ended.why);
+        last_log_line(keeper, keeper->ended.why + used,
+                      sizeof keeper->ended.why - used);
+    }
+    dir_remove(keeper->config->dir);
+    if (keeper->down == NULL) {
+        finish(keeper);
+        return;
+    }
+    struct cop_buf *body = down_reply_encode(&keeper->ended);
+    session_reply(keeper->down, body ? 0 : COP_ENOMEM, false, body);
+    cop_buf_unref(body);
+}
+
+static void on_stop_timeout(uv_timer_t *timer)
+{
+    struct keeper *keeper = timer->data;
+    for (cop_id id = 0; id < keeper->crew.n; id++)
+        crew_signal(&keeper->crew, id, SIGKILL);
+}
+
+/* Asks all to end, also those that are stopped; whoever has not in time is killed. */
+static void begin_stop(struct keeper *keeper)
+{
+    if (keeper->phase >= STOPPING)
+        return;
+    keeper->phase = STOPPING;
+    uv_timer_start(&keeper->timer, on_stop_timeout, STOP_TIMEOUT_MS, 0);
+    for (cop_id id = 0; id < keeper->crew.n; id++) {
+        keeper->crew.members[id].again = false;
+        /* In this order: a member that has begun to end is not to be disturbed. */
+        crew_signal(&keeper->crew, id, SIGCONT);
+        crew_signal(&keeper->crew, id, SIGTERM);
+    }
+    if (keeper->crew.alive == 0)
+        end_stop(keeper);
+}
+
+static void on_terminate(uv_signal_t *handle, int number)
+{
+    (void)number;
+    begin_stop(handle->data);
+}
+
+/* ---- restarts -------------------------------------------------------------------- */
+
+static void end_restart(struct keeper *keeper)
+{
+    keeper->restarting = false;
+    if (keeper->restart != NULL) {
+        struct cop_buf *body =
+            ids_encode(0, keeper->failed.items, keeper->failed.count);
+        session_reply(keeper->restart, body ? 0 : COP_ENOMEM, false, body);
+        cop_buf_unref(body);
+    }
+    keeper->restart = NULL;
+    keeper->failed.count = 0;
+}
+
+static void restart_settled(struct keeper *keeper, cop_id id, bool good)
+{
+    if (!good && cop_ranks_push(&keeper->failed, id) != 0)
+        complain("out of memory: the restart of n%u failed", id);
+    if (--keeper->pending == 0)
+        end_restart(keeper);
+}
+
+static void start_again(struct keeper *keeper, cop_id id)
+{
+    keeper->crew.members[id].again = false;
+    int error = crew_spawn(&keeper->crew, id);
+    if (error) {
+        complain("n%u cannot start: %s", id, strerror(-error));
+        restart_settled(keeper, id, false);
+    }
+}
+
+static void on_restart(struct keeper *keeper, struct session *session,
+                       const struct cop_ranks *ids)
+{
+    if (keeper->restarting) {
+        session_reply(session, COP_EAGAIN, false, NULL);
+        return;
+    }
+    keeper->restarting = true;
+    keeper->restart = session;
+    /*
+     * One more than there are, so that the last failure here does not answer too early.
+     */
+    keeper->pending = ids->count + 1;
+    for (uint32_t i = 0; i < ids->count; i++) {
+        struct crew_member *member = &keeper->crew.members[ids->items[i]];
+        member->again = member->pid != 0;
+        if (member->again)
+            crew_signal(&keeper->crew, ids->items[i], SIGKILL);
+        else
+            start_again(keeper, ids->items[i]);
+    }
+    if (--keeper->pending == 0)
+        end_restart(keeper);
+}
+
+/* ---- members --------------------------------------------------------------------- */
+
+static void on_member_ready(struct keeper *keeper, cop_id id)
+{
+    struct crew_member *member = id < keeper->crew.n ? &keeper->crew.members[id] : NULL;
+    if (member == NULL || member->state != MEMBER_STARTING)
+        return;
+    member->state = MEMBER_RUNNING;
+    if (keeper->phase == RUNNING && keeper->pending > 0)
+        restart_settled(keeper, id, true);
+    if (keeper->phase != STARTING)
+        return;
+    keeper->ready_count++;
+    tell(keeper, "up %u", keeper->ready_count);
+    if (keeper->ready_count < keeper->crew.n || keeper->phase != STARTING)
+        return;
+    keeper->phase = RUNNING;
+    uv_timer_stop(&keeper->timer);
+    tell(keeper, "ready");
+    close(keeper->status_fd);
+    keeper->status_fd = -1;
+}
+
+static void on_ready_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
+{
+    struct keeper *keeper = stream->data;
+    for (ssize_t i = 0; i < got; i++) {
+        keeper->partial[keeper->partial_used++] = (uint8_t)buf->base[i];
+        if (keeper->partial_used < sizeof keeper->partial)
+            continue;
+        cop_id id;
+        memcpy(&id, keeper->partial, sizeof id);
+        keeper->partial_used = 0;
+        on_member_ready(keeper, id);
+    }
+}
+
+static void on_ready_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
+{
+    static char room[4096];
+    (void)handle;
+    (void)suggested;
+    *buf = uv_buf_init(room, sizeof room);
+}
+
+static void note_unclean(struct keeper *keeper, cop_id id, const char *how)
+{
+    struct down_reply *ended = &keeper->ended;
+    if (ended->unclean.count == 0)
+        snprintf(ended->why, sizeof ended->why, "%s", how);
+    if (cop_ranks_push(&ended->unclean, id) != 0)
+        complain("out of memory: n%u did not end cleanly", id);
+}
+
+static void on_member_end(struct keeper *keeper, cop_id id, enum member_state before)
+{
+    struct crew_member *member = &keeper->crew.members[id];
+    char how[64], log[320];
+    crew_print_end(member->wait_status, how, sizeof how);
+    if (keeper->phase == STOPPING) {
+        if (member->wait_status != 0)
+            note_unclean(keeper, id, how);
+        if (keeper->crew.alive == 0)
+            end_stop(keeper);
+        return;
+    }
+    if (member->again) {
+        start_again(keeper, id);
+    } else if (keeper->phase == STARTING) {
+        last_log_line(keeper, log, sizeof log);
+        give_up(keeper, "n%u ended before all were up (%s)%s", id, how, log);
+    } else if (before == MEMBER_STARTING && keeper->pending > 0) {
+        restart_settled(keeper, id, false);
+    }
+}
+
+static void on_child(uv_signal_t *handle, int number)
+{
+    struct keeper *keeper = handle->data;
+    cop_id id;
+    (void)number;
+    enum member_state before = MEMBER_RUNNING;
+    for (;;) {
+        uint32_t alive = keeper->crew.alive;
+        if (!crew_reap(&keeper->crew, &before, &id))
+            return;
+        if (keeper->crew.alive < alive)
+            on_member_end(keeper, id, before);
+    }
+}
+
+/* ---- commands -------------------------------------------------------------------- */
+
+static void on_list(struct keeper *keeper, struct session *session)
+{
+    struct list_reply reply = {.keeper_pid = (uint32_t)getpid(),
+                               .janitor_pid = (uint32_t)keeper->janitor,
+                               .count = keeper->crew.n};
+    reply.members = calloc(reply.count, sizeof *reply.members);
+    struct cop_buf *body = NULL;
+    if (reply.members != NULL) {
+        for (cop_id id = 0; id < reply.count; id++) {
+            const struct crew_member *member = &keeper->crew.members[id];
+            reply.members[id] =
+                (struct member_status){(uint32_t)member->pid, member->state,
+                                       member->wait_status, member->incarnation};
+        }
+        body = list_reply_encode(&reply);
+    }
+    list_reply_free(&reply);
+    session_reply(session, body ? 0 : COP_ENOMEM, false, body);
+    cop_buf_unref(body);
+}
+
+/* Answers with the members that were dead already. */
+static void on_signal(struct keeper *keeper, struct session *session, uint32_t number,
+                      const struct cop_ranks *ids)
+{
+    struct cop_ranks dead = {0};
+    int error = 0;
+    if (number != SIGKILL && number != SIGSTOP && number != SIGCONT)
+        error = COP_EINVAL;
+    for (uint32_t i = 0; i < ids->count && !error; i++)
+        if (!crew_signal(&keeper->crew, ids->items[i], (int)number))
+            error = cop_ranks_push(&dead, ids->items[i]);
+    struct cop_buf *body = error ? NULL : ids_encode(0, dead.items, dead.count);
+    session_reply(session, error ? error : body ? 0 : COP_ENOMEM, false, body);
+    cop_buf_unref(body);
+    cop_ranks_free(&dead);
+}
+
+static void on_ids(struct keeper *keeper, struct session *session, enum verb verb,
+                   struct cop__bytes body)
+{
+    struct cop_ranks ids = {0};
+    uint32_t number;
+    int error = ids_decode(body, &number, &ids);
+    for (uint32_t i = 0; i < ids.count && !error; i++)
+        error = ids.items[i] < keeper->crew.n ? 0 : COP_ENOENT;
+    if (!error && keeper->phase != RUNNING)
+        error = COP_ESTATE;
+    if (error)
+        session_reply(session, error, false, NULL);
+    else if (verb == VERB_SIGNAL)
+        on_signal(keeper, session, number, &ids);
+    else
+        on_restart(keeper, session, &ids);
+    cop_ranks_free(&ids);
+}
+
+static void on_down(struct keeper *keeper, struct session *session)
+{
+    if (keeper->down != NULL || keeper->phase >= STOPPING) {
+        session_reply(session, COP_ESTATE, false, NULL);
+        return;
+    }
+    keeper->down = session;
+    tell(keeper, "error stopped by another command while it was starting");
+    begin_stop(keeper);
+}
+
+static void on_command(void *context, struct session *session, enum verb verb,
+                       struct cop__bytes body)
+{
+    struct keeper *keeper = context;
+    switch (verb) {
+    case VERB_LIST:
+        on_list(keeper, session);
+        return;
+    case VERB_SIGNAL:
+    case VERB_RESTART:
+        on_ids(keeper, session, verb, body);
+        return;
+    case VERB_DOWN:
+        on_down(keeper, session);
+        return;
+    default:
+        session_reply(session, COP_EKIND, false, NULL);
+        return;
+    }
+}
+
+static void on_written(void *context, struct session *session)
+{
+    struct keeper *keeper = context;
+    if (keeper->phase == STOPPED && session == keeper->down) {
+        keeper->down = NULL;
+        finish(keeper);
+    }
+}
+
+static void on_closed(void *context, struct session *session)
+{
+    struct keeper *keeper = context;
+    if (session == keeper->restart)
+        keeper->restart = NULL;
+    if (session != keeper->down)
+        return;
+    keeper->down = NULL;
+    if (keeper->phase == STOPPED)
+        finish(keeper);
+}
+
+/* ---- the beginning --------------------------------------------------------------- */
+
+/* Descriptors 3 to 9 stay free of ours: members get theirs there. */
+static int reserve_descriptors(void)
+{
+    int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    while (fd >= 0 && fd < 9)
+        fd = fcntl(fd, F_DUPFD_CLOEXEC, fd + 1);
+    return fd < 0 ? -errno : 0;
+}
+
+static void on_start_timeout(uv_timer_t *timer)
+{
+    struct keeper *keeper = timer->data;
+    give_up(keeper, "only %u of %u members were ready after %u s", keeper->ready_count,
+            keeper->crew.n, START_TIMEOUT_MS / 1000);
+}
+
+static int start_handles(struct keeper *keeper)
+{
+    uv_loop_t *loop = &keeper->loop;
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return -errno;
+    keeper->crew.ready_fd = ends[1];
+    COP_ASSERT(uv_timer_init(loop, &keeper->timer) == 0);
+    COP_ASSERT(uv_pipe_init(loop, &keeper->ready, 0) == 0);
+    COP_ASSERT(uv_signal_init(loop, &keeper->child) == 0);
+    COP_ASSERT(uv_signal_init(loop, &keeper->terminate) == 0);
+    COP_ASSERT(uv_signal_init(loop, &keeper->interrupt) == 0);
+    keeper->timer.data = keeper->ready.data = keeper->child.data = keeper;
+    keeper->terminate.data = keeper->interrupt.data = keeper;
+    int error = uv_pipe_open(&keeper->ready, ends[0]);
+    if (!error)
+        error =
+            uv_read_start((uv_stream_t *)&keeper->ready, on_ready_alloc, on_ready_read);
+    if (!error)
+        error = uv_signal_start(&keeper->child, on_child, SIGCHLD);
+    if (!error)
+        error = uv_signal_start(&keeper->terminate, on_terminate, SIGTERM);
+    if (!error)
+        error = uv_signal_start(&keeper->interrupt, on_terminate, SIGINT);
+    if (!error)
+        error = uv_timer_start(&keeper->timer, on_start_timeout, START_TIMEOUT_MS, 0);
+    return error;
+}
+
+static int start_server(struct keeper *keeper)
+{
+    char path[DIR_PATH_SIZE + 16];
+    static const struct cop_log silence;
+    snprintf(path, sizeof path, "%s/%s", keeper->config->dir->path, KEEPER_SOCKET);
+    struct server_config server = {
+        .loop = &keeper->loop,
+        .path = path,
+        .log = &silence,
+        .command = on_command,
+        .written = on_written,
+        .closed = on_closed,
+        .context = keeper,
+    };
+    return server_create(&server, &keeper->server);
+}
+
+static void start_members(struct keeper *keeper)
+{
+    uint8_t id[16];
+    cop_id failed = 0;
+    if (getrandom(id, sizeof id, 0) != (ssize_t)sizeof id) {
+        give_up(keeper, "no random numbers: %s", strerror(errno));
+        return;
+    }
+    int error = crew_bind(&keeper->crew, &failed);
+    if (error) {
+        give_up(keeper, "no socket for n%u: %s", failed, strerror(-error));
+        return;
+    }
+    error = crew_write_file(&keeper->crew, id, keeper->config->shape);
+    if (error) {
+        give_up(keeper, "%s/members: %s", keeper->config->dir->path, strerror(-error));
+        return;
+    }
+    for (cop_id i = 0; i < keeper->crew.n && keeper->phase == STARTING; i++) {
+        error = crew_spawn(&keeper->crew, i);
+        if (error)
+            give_up(keeper, "n%u cannot be started: %s", i, strerror(-error));
+    }
+}
+
+/* Nanoseconds since 1970: no two starts of a cluster share one. */
+static cop_incarnation make_instance(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (cop_incarnation)now.tv_sec * COP_SEC + (cop_incarnation)now.tv_nsec;
+}
+
+/* Errors before the loop runs: there is nobody to stop yet. */
+static int fail_early(struct keeper *keeper, int error)
+{
+    dprintf(keeper->status_fd, "error the keeper cannot start: %s\n", strerror(-error));
+    dir_remove(keeper->config->dir);
+    return EXIT_FAILED;
+}
+
+static int run(struct keeper *keeper)
+{
+    int error = reserve_descriptors();
+    if (!error)
+        error = uv_loop_init(&keeper->loop);
+    if (!error)
+        error = start_handles(keeper);
+    if (!error)
+        error = start_server(keeper);
+    if (error)
+        return fail_early(keeper, error);
+    start_members(keeper);
+    uv_run(&keeper->loop, UV_RUN_DEFAULT);
+    error = uv_loop_close(&keeper->loop);
+    if (error)
+        complain("keeper: handles are left open: %s", uv_strerror(error));
+    return keeper->code;
+}
+
+int keeper_run(const struct keeper_config *config, pid_t janitor, int status_fd)
+{
+    struct keeper keeper = {
+        .config = config, .janitor = janitor, .status_fd = status_fd};
+    signal(SIGPIPE, SIG_IGN);
+    (void)prctl(PR_SET_NAME, "coppice:keeper");
+    if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || getppid() != janitor)
+        return fail_early(&keeper, -ESRCH);
+    int error =
+        crew_create(config->dir, config->n, config->tcp, make_instance(), &keeper.crew);
+    if (error)
+        return fail_early(&keeper, -ENOMEM);
+    int code = run(&keeper);
+    crew_free(&keeper.crew);
+    cop_ranks_free(&keeper.failed);
+    cop_ranks_free(&keeper.ended.unclean);
+    return code;
+}

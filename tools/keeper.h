@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COP_TOOLS_KEEPER_H
+#define COP_TOOLS_KEEPER_H
+
+#include "dir.h"
+
+#include <sys/types.h>
+
+/*
+ * The two processes that look after a local cluster.
+ *
+ *   up -> janitor -> keeper -> members
+ *
+ * The keeper starts the members, notes their deaths, takes commands on `keeper.sock`,
+ * and stops everything when told. The janitor does nothing but wait.
+ *
+ *   1. Members die with the keeper (PDEATHSIG), and are then the janitor's children
+ *      (subreaper): it waits for the last of them and removes the directory.
+ *   2. When the janitor dies the keeper (PDEATHSIG) stops the members and removes it.
+ *   3. When both die at once the members die all the same, and the lock of the
+ *      directory is free: the next command that looks removes it.
+ */
+struct keeper_config {
+    const struct dir *dir;
+    uint32_t n;
+    const char *shape;
+    bool tcp;
+    bool is_private; /* ends with the process that started it */
+};
+
+/*
+ * The socket of the keeper in the directory, and the longest name of any socket there.
+ */
+#define KEEPER_SOCKET "keeper.sock"
+#define KEEPER_SOCKET_LONGEST sizeof(KEEPER_SOCKET)
+#define KEEPER_MEMBERS_MAX 16384u
+
+/*
+ * Starts janitor, keeper and members, and waits until all members are ready. 0, or an
+ * exit code after one line; then nothing is left.
+ */
+int keeper_launch(const struct keeper_config *config);
+
+/*
+ * The life of a keeper. Lines to `status_fd`: "up K" (members ready so far), "ready",
+ * or "error TEXT". Returns its exit code.
+ */
+int keeper_run(const struct keeper_config *config, pid_t janitor, int status_fd);
+
+#endif

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "local.h"
+
+#include "commands.h"
+#include "crew.h"
+#include "say.h"
+
+#include <coppice/error.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <unistd.h>
+
+#define CALL_TIMEOUT_NS (5 * COP_SEC)
+#define STATUS_TIMEOUT_NS (2 * COP_SEC)
+#define DOWN_TIMEOUT_NS (30 * COP_SEC)
+
+int local_settings(struct settings *settings, const char *name_flag)
+{
+    const char *flags[SETTINGS_COUNT] = {NULL};
+    flags[SETTING_name] = name_flag;
+    return settings_load(settings, flags);
+}
+
+static int open_keeper(const struct dir *dir, struct client *out)
+{
+    char path[DIR_PATH_SIZE + 16];
+    snprintf(path, sizeof path, "%s/%s", dir->path, KEEPER_SOCKET);
+    return client_open(path, out);
+}
+
+int local_open(const char *name, struct local *out)
+{
+    char path[DIR_PATH_SIZE + 16], message[300];
+    struct local local = {.keeper = {.fd = -1}};
+    int code = dir_open(name, &local.dir);
+    if (code)
+        return code;
+    snprintf(path, sizeof path, "%s/%s", local.dir.path, CLUSTER_FILE);
+    /*
+     * Between its first moments and its last the directory may be there without the
+     * rest.
+     */
+    int error = open_keeper(&local.dir, &local.keeper);
+    if (error == COP_ENOENT)
+        return fail(EXIT_NO_CLUSTER, "cluster '%s' is just starting or ending", name);
+    if (error)
+        return fail(EXIT_FAILED, "the keeper of '%s' cannot be reached: %s", name,
+                    cop_strerror(error));
+    if (cluster_open(path, true, &local.cluster, message, sizeof message) != 0) {
+        client_close(&local.keeper);
+        return fail(EXIT_FAILED, "%s", message);
+    }
+    *out = local;
+    return 0;
+}
+
+void local_close(struct local *local)
+{
+    client_close(&local->keeper);
+    cluster_close(&local->cluster);
+}
+
+int local_call(struct local *local, enum verb verb, const struct cop_buf *body,
+               cop_time timeout_ns, struct client_reply *out)
+{
+    int error = client_call(&local->keeper, verb, body, timeout_ns, out);
+    if (!error)
+        error = out->status;
+    if (error == 0)
+        return 0;
+    if (error == COP_ETIMEDOUT)
+        return fail(EXIT_FAILED, "the keeper of '%s' (pid %d) does not answer",
+                    local->dir.name, (int)client_peer(&local->keeper));
+    if (error == COP_EAGAIN)
+        return fail(EXIT_FAILED, "another command is restarting members of '%s'",
+                    local->dir.name);
+    return fail(EXIT_FAILED, "the keeper of '%s': %s", local->dir.name,
+                cop_strerror(error));
+}
+
+int local_list(struct local *local, struct list_reply *out)
+{
+    struct client_reply reply;
+    int code = local_call(local, VERB_LIST, NULL, CALL_TIMEOUT_NS, &reply);
+    if (code)
+        return code;
+    if (list_reply_decode(reply.body, out) != 0)
+        return fail(EXIT_FAILED, "the keeper of '%s' says something unintelligible",
+                    local->dir.name);
+    if (out->count == local->cluster.n)
+        return 0;
+    list_reply_free(out);
+    return fail(EXIT_FAILED, "the keeper of '%s' and its file disagree",
+                local->dir.name);
+}
+
+int local_select(const struct local *local, const char *command, char *const *texts,
+                 int count, struct cop_ranks *out)
+{
+    char message[300];
+    if (cluster_select(&local->cluster, texts, count, out, message, sizeof message) !=
+        0)
+        return fail(EXIT_USAGE, "%s: %s", command, message);
+    return 0;
+}
+
+int local_connect(const struct local *local, cop_id id, struct client *out)
+{
+    char path[DIR_PATH_SIZE + 24];
+    snprintf(path, sizeof path, "%s/" CREW_COMMAND_NAME, local->dir.path, id);
+    return client_open(path, out);
+}
+
+char *local_status(const struct local *local, cop_id id)
+{
+    struct client client;
+    struct client_reply reply;
+    char *text = NULL;
+    if (local_connect(local, id, &client) != 0)
+        return NULL;
+    if (client_call(&client, VERB_STATUS, NULL, STATUS_TIMEOUT_NS, &reply) == 0 &&
+        reply.status == 0)
+        text = strndup((const char *)reply.body.data, reply.body.length);
+    client_close(&client);
+    return text;
+}
+
+/* ---- signals --------------------------------------------------------------------- */
+
+/* Whether the keeper has seen what the signal does, for all of them. */
+static int has_settled(struct local *local, int number, const struct cop_ranks *ids,
+                       bool *out)
+{
+    struct list_reply list;
+    int code = local_list(local, &list);
+    if (code)
+        return code;
+    *out = true;
+    for (uint32_t i = 0; i < ids->count; i++) {
+        enum member_state state = list.members[ids->items[i]].state;
+        bool done = state == MEMBER_DEAD ||
+                    (number == SIGSTOP && state == MEMBER_STOPPED) ||
+                    (number == SIGCONT && state != MEMBER_STOPPED);
+        *out = *out && done;
+    }
+    list_reply_free(&list);
+    return 0;
+}
+
+static int wait_until_settled(struct local *local, int number,
+                              const struct cop_ranks *ids)
+{
+    cop_time deadline = now_ns() + CALL_TIMEOUT_NS;
+    for (bool settled = false; !settled;) {
+        int code = has_settled(local, number, ids, &settled);
+        if (code)
+            return code;
+        if (!settled && now_ns() > deadline)
+            return fail(EXIT_FAILED, "the signal was sent, and nothing happened");
+        if (!settled)
+            poll(NULL, 0, 1);
+    }
+    return 0;
+}
+
+int local_signal(struct local *local, int number, const struct cop_ranks *ids)
+{
+    struct client_reply reply;
+    struct cop_ranks dead = {0};
+    uint32_t ignored;
+    struct cop_buf *body = ids_encode((uint32_t)number, ids->items, ids->count);
+    if (body == NULL)
+        return fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
+    int code = local_call(local, VERB_SIGNAL, body, CALL_TIMEOUT_NS, &reply);
+    cop_buf_unref(body);
+    if (code)
+        return code;
+    if (ids_decode(reply.body, &ignored, &dead) != 0)
+        return fail(EXIT_FAILED, "the keeper says something unintelligible");
+    code = wait_until_settled(local, number, ids);
+    if (code == 0 && dead.count > 0) {
+        char *names = cluster_fold(&local->cluster, dead.items, dead.count);
+        code = fail(EXIT_FAILED, "dead already: %s", names ? names : "?");
+        free(names);
+    }
+    cop_ranks_free(&dead);
+    return code;
+}
+
+/* ---- the end --------------------------------------------------------------------- */
+
+/* A handle on a process that cannot become another one's; -1 if it is gone already. */
+static int hold(uint32_t pid) { return pid > 0 ? pidfd_open((pid_t)pid, 0) : -1; }
+
+static void wait_for_end(int pidfd)
+{
+    struct pollfd wait = {.fd = pidfd, .events = POLLIN};
+    if (pidfd < 0)
+        return;
+    while (poll(&wait, 1, (int)(CALL_TIMEOUT_NS / COP_MSEC)) < 0 && errno == EINTR)
+        ;
+    close(pidfd);
+}
+
+/* Until nobody holds the directory's lock: the janitor is the last. */
+static int wait_until_gone(const char *name)
+{
+    cop_time deadline = now_ns() + CALL_TIMEOUT_NS;
+    while (dir_is_live(name)) {
+        if (now_ns() > deadline)
+            return fail(EXIT_FAILED, "cluster '%s' does not end", name);
+        poll(NULL, 0, 5);
+    }
+    return 0;
+}
+
+static pid_t parent_of(pid_t pid)
+{
+    char path[32], line[128];
+    int parent = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return 0;
+    while (parent == 0 && fgets(line, sizeof line, file))
+        if (sscanf(line, "PPid: %d", &parent) == 1)
+            break;
+    fclose(file);
+    return parent;
+}
+
+/*
+ * A keeper that does not answer (somebody stopped it) is killed: its members die with
+ * it, and the janitor removes the rest, once it runs.
+ */
+static int force_down(const struct client *keeper, const char *name)
+{
+    pid_t pid = client_peer(keeper);
+    pid_t janitor = pid > 0 ? parent_of(pid) : 0;
+    if (pid <= 0)
+        return fail(EXIT_FAILED, "the keeper of '%s' does not answer", name);
+    complain("the keeper of '%s' (pid %d) does not answer: killed", name, (int)pid);
+    kill(pid, SIGKILL);
+    if (janitor > 1)
+        kill(janitor, SIGCONT);
+    int code = wait_until_gone(name);
+    return code ? code : EXIT_FAILED;
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+    cop_id x = *(const cop_id *)a, y = *(const cop_id *)b;
+    return (x > y) - (x < y);
+}
+
+/* Members that did not end when they were told to point to a bug: say so. */
+static int check_unclean(const struct client_reply *reply)
+{
+    struct down_reply down;
+    if (down_reply_decode(reply->body, &down) != 0)
+        return fail(EXIT_FAILED, "the keeper says something unintelligible");
+    int code = 0;
+    if (down.unclean.count > 0) {
+        qsort(down.unclean.items, down.unclean.count, sizeof(cop_id), compare_ids);
+        char *names = nodeset_fold_ids("n", down.unclean.items, down.unclean.count);
+        code = fail(EXIT_FAILED, "did not end cleanly: %s (%s)", names ? names : "?",
+                    down.why);
+        free(names);
+    }
+    cop_ranks_free(&down.unclean);
+    return code;
+}
+
+int local_down(const char *name)
+{
+    struct dir dir;
+    struct client keeper;
+    struct client_reply reply;
+    struct list_reply list = {0};
+    int code = dir_open(name, &dir);
+    if (code)
+        return code;
+    if (open_keeper(&dir, &keeper) != 0)
+        return wait_until_gone(name);
+    int error = client_call(&keeper, VERB_LIST, NULL, CALL_TIMEOUT_NS, &reply);
+    if (!error)
+        error = list_reply_decode(reply.body, &list);
+    int janitor_fd = hold(list.janitor_pid), keeper_fd = hold(list.keeper_pid);
+    list_reply_free(&list);
+    if (!error)
+        error = client_call(&keeper, VERB_DOWN, NULL, DOWN_TIMEOUT_NS, &reply);
+    if (error == COP_ETIMEDOUT) {
+        code = force_down(&keeper, name);
+    } else if (!error && reply.status == 0) {
+        code = check_unclean(&reply);
+    }
+    client_close(&keeper);
+    wait_for_end(keeper_fd);
+    wait_for_end(janitor_fd);
+    /* Lost or refused: another command was faster. The end is the same. */
+    return code ? code : wait_until_gone(name);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COP_TOOLS_LOCAL_H
+#define COP_TOOLS_LOCAL_H
+
+#include "client.h"
+#include "cluster.h"
+#include "dir.h"
+#include "keeper.h"
+#include "settings.h"
+
+/* A local cluster as a command sees it: its directory, its file and its keeper. */
+struct local {
+    struct dir dir;
+    struct cluster cluster;
+    struct client keeper;
+};
+
+/* 0, or an exit code after one line. */
+int local_open(const char *name, struct local *out);
+void local_close(struct local *local);
+
+/* A call to the keeper that must succeed: 0, or EXIT_FAILED after one line. */
+int local_call(struct local *local, enum verb verb, const struct cop_buf *body,
+               cop_time timeout_ns, struct client_reply *out);
+/* The members and how they are; to be freed. */
+int local_list(struct local *local, struct list_reply *out);
+/* Members as typed: 0, or EXIT_USAGE after one line. */
+int local_select(const struct local *local, const char *command, char *const *texts,
+                 int count, struct cop_ranks *out);
+/* Sends a signal and waits until the keeper has seen what came of it. */
+int local_signal(struct local *local, int number, const struct cop_ranks *ids);
+/* A connection to a member's own socket: 0, or what client_open says; no line. */
+int local_connect(const struct local *local, cop_id id, struct client *out);
+
+/* A member's counters: lines "name value", to be freed; NULL if it does not answer. */
+char *local_status(const struct local *local, cop_id id);
+
+/* Starts a cluster; `dir` in the configuration is filled in. 0, or an exit code. */
+int local_up(const char *name, const struct keeper_config *wanted);
+/* Ends the cluster and waits until its processes are gone. 0, or an exit code. */
+int local_down(const char *name);
+
+/*
+ * The setting `name` from the flag, or from elsewhere. 0, or an exit code after one
+ * line.
+ */
+int local_settings(struct settings *settings, const char *name_flag);
+
+#endif

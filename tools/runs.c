@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runs.h"
+
+#include "base/assert.h"
+#include "say.h"
+
+#include <coppice/error.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct run {
+    struct run *next;
+    struct session *session; /* NULL once it is gone */
+    struct probe_command command;
+    struct cop_shape shape; /* kind 0: the view's own */
+    uint32_t done;
+    uint64_t token; /* of the probe under way; 0: none */
+    bool paused;    /* until the last chunk has left */
+    cop_time began_ns;
+    struct probe_reply reply; /* the chunk in the making */
+};
+
+static void on_idle(uv_idle_t *idle);
+
+void runs_init(struct runs *runs, uv_loop_t *loop, cop_id self, uint32_t members)
+{
+    *runs = (struct runs){.self = self, .members = members, .next_token = 1};
+    COP_ASSERT(uv_idle_init(loop, &runs->idle) == 0);
+    runs->idle.data = runs;
+}
+
+static void remove_run(struct runs *runs, struct run *run)
+{
+    struct run **link = &runs->first;
+    while (*link != run)
+        link = &(*link)->next;
+    *link = run->next;
+    if (run->session != NULL)
+        session_set_data(run->session, NULL);
+    probe_reply_free(&run->reply);
+    free(run);
+}
+
+void runs_close(struct runs *runs)
+{
+    while (runs->first != NULL)
+        remove_run(runs, runs->first);
+    uv_close((uv_handle_t *)&runs->idle, NULL);
+}
+
+/* ---- chunks ---------------------------------------------------------------------- */
+
+static void reset_chunk(struct run *run)
+{
+    run->reply.count = 0;
+    run->reply.dead.count = 0;
+    run->reply.silent.count = 0;
+}
+
+/* A reply that fails closes its session, which ends its run: so the run goes first. */
+static void end_run(struct runs *runs, struct run *run, int status)
+{
+    struct session *session = run->session;
+    remove_run(runs, run);
+    if (session != NULL)
+        session_reply(session, status, false, NULL);
+}
+
+/* Sends what there is; the run is over with its last chunk. */
+static void send_chunk(struct runs *runs, struct run *run)
+{
+    bool more = run->done < run->command.count;
+    struct cop_buf *body = probe_reply_encode(&run->reply);
+    if (body == NULL) {
+        end_run(runs, run, COP_ENOMEM);
+        return;
+    }
+    struct session *session = run->session;
+    run->paused = more;
+    reset_chunk(run);
+    if (!more)
+        remove_run(runs, run);
+    session_reply(session, 0, more, body);
+    cop_buf_unref(body);
+}
+
+/* Who did not answer is told for the last probe of a chunk only. */
+static void take_sample(struct run *run, int status, struct cop_buf *result)
+{
+    struct probe_sample *sample = &run->reply.samples[run->reply.count++];
+    struct cop_probe_result found = {0};
+    *sample = (struct probe_sample){.at_ns = run->began_ns,
+                                    .elapsed_ns = now_ns() - run->began_ns,
+                                    .status = status};
+    if (result == NULL)
+        return;
+    int error = cop_probe_result(result, &found);
+    if (error) {
+        sample->status = error;
+        return;
+    }
+    sample->answered = found.answered;
+    sample->dead = found.dead.count;
+    sample->silent = found.silent.count;
+    cop_ranks_free(&run->reply.dead);
+    cop_ranks_free(&run->reply.silent);
+    run->reply.dead = found.dead;
+    run->reply.silent = found.silent;
+    found.dead = found.silent = (struct cop_ranks){0};
+    cop_probe_result_free(&found);
+}
+
+/* ---- probes ---------------------------------------------------------------------- */
+
+static void submit(struct runs *runs, struct run *run)
+{
+    struct cop_request request = {.kind = COP_REQUEST_PROBE,
+                                  .token = runs->next_token++,
+                                  .timeout_ns = run->command.timeout_ns,
+                                  .shape = run->shape};
+    run->token = request.token;
+    run->began_ns = now_ns();
+    int error = cop__tcp_submit(runs->tcp, &request);
+    /* A cluster of one may have completed, and even ended, the run by now. */
+    if (error)
+        for (struct run *same = runs->first; same; same = same->next)
+            if (same == run && run->token == request.token) {
+                run->token = 0;
+                end_run(runs, run, error);
+                return;
+            }
+}
+
+static bool is_ready(const struct run *run)
+{
+    return run->token == 0 && !run->paused && run->session != NULL;
+}
+
+/*
+ * Probes begin here and not in the completion of the last one: the driver is in the
+ * middle of a step then, and must not be entered again.
+ */
+static void on_idle(uv_idle_t *idle)
+{
+    struct runs *runs = idle->data;
+    uv_idle_stop(idle);
+    for (struct run *run = runs->first, *next; run; run = next) {
+        next = run->next;
+        if (is_ready(run))
+            submit(runs, run);
+    }
+}
+
+static void wake(struct runs *runs)
+{
+    if (!uv_is_closing((uv_handle_t *)&runs->idle))
+        uv_idle_start(&runs->idle, on_idle);
+}
+
+void runs_complete(struct runs *runs, uint64_t token, int status,
+                   struct cop_buf *result)
+{
+    struct run *run = runs->first;
+    while (run != NULL && run->token != token)
+        run = run->next;
+    if (run == NULL)
+        return;
+    run->token = 0;
+    if (run->session == NULL) {
+        remove_run(runs, run);
+        return;
+    }
+    take_sample(run, status, result);
+    run->done++;
+    if (run->done == run->command.count || run->reply.count == run->command.chunk)
+        send_chunk(runs, run);
+    else
+        wake(runs);
+}
+
+void runs_written(struct runs *runs, struct session *session)
+{
+    struct run *run = session_data(session);
+    if (run == NULL || !run->paused)
+        return;
+    run->paused = false;
+    wake(runs);
+}
+
+void runs_closed(struct runs *runs, struct session *session)
+{
+    struct run *run = session_data(session);
+    if (run == NULL)
+        return;
+    run->session = NULL;
+    if (run->token == 0) {
+        remove_run(runs, run);
+        return;
+    }
+    /* If the abort cannot be taken the probe ends by its own time-out. */
+    struct cop_request abort = {
+        .kind = COP_REQUEST_ABORT, .token = runs->next_token++, .target = run->token};
+    cop__tcp_submit(runs->tcp, &abort);
+}
+
+/* ---- the command ----------------------------------------------------------------- */
+
+static int create_run(struct runs *runs, const struct probe_command *command,
+                      struct run **out)
+{
+    struct run *run = calloc(1, sizeof *run);
+    if (run == NULL)
+        return COP_ENOMEM;
+    run->command = *command;
+    if (run->command.chunk > run->command.count)
+        run->command.chunk = run->command.count;
+    run->reply.self = runs->self;
+    run->reply.members = runs->members;
+    run->reply.samples = calloc(run->command.chunk, sizeof *run->reply.samples);
+    int error = run->reply.samples ? 0 : COP_ENOMEM;
+    if (!error && command->shape[0] != '\0')
+        error = cop_shape_parse(command->shape, &run->shape, NULL, 0);
+    if (!error &&
+        (run->shape.kind == COP_SHAPE_TABLE || run->shape.kind == COP_SHAPE_HOSTS))
+        error = COP_EINVAL;
+    if (error) {
+        free(run->reply.samples);
+        free(run);
+        return error;
+    }
+    *out = run;
+    return 0;
+}
+
+void runs_start(struct runs *runs, struct session *session, struct cop__bytes body)
+{
+    struct probe_command command;
+    struct run *run;
+    int error = probe_command_decode(body, &command);
+    if (!error)
+        error = create_run(runs, &command, &run);
+    if (error) {
+        session_reply(session, error, false, NULL);
+        return;
+    }
+    run->session = session;
+    session_set_data(session, run);
+    run->next = runs->first;
+    runs->first = run;
+    wake(runs);
+}
