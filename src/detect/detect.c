@@ -57,13 +57,26 @@ static struct cop_buf *encode_news(const struct cop_node *node,
     return buf;
 }
 
-static void send_news(struct cop_node *node, cop_id to, const struct cop_ranks *ids)
+/* To each of `to`; the bytes are made once. */
+static void send_news_to(struct cop_node *node, const struct cop_ranks *to,
+                         const struct cop_ranks *ids)
 {
     uint32_t count = ids ? ids->count : cop__roster_count(node);
+    if (to->count == 0)
+        return;
     for (uint32_t from = 0; from < count; from += NEWS_MAX) {
         uint32_t end = count - from < NEWS_MAX ? count : from + NEWS_MAX;
-        cop__roster_send(node, to, COP__KIND_NEWS, encode_news(node, ids, from, end));
+        struct cop_buf *frame = encode_news(node, ids, from, end);
+        for (uint32_t i = 0; i < to->count; i++)
+            cop__roster_send(node, to->items[i], COP__KIND_NEWS, cop_buf_ref(frame));
+        cop_buf_unref(frame);
     }
+}
+
+static void send_news(struct cop_node *node, cop_id to, const struct cop_ranks *ids)
+{
+    struct cop_ranks one = {.items = &to, .count = 1};
+    send_news_to(node, &one, ids);
 }
 
 /* D4: tells a suspect once what is said of it. */
@@ -136,8 +149,9 @@ static void find_neighbours(struct cop_node *node, struct cop_ranks *out)
     cop_rank parent = cop_tree_parent(&tree, node->rank);
     if (parent != COP_RANK_NONE)
         put(node, out, cop_view_id(node->view, parent));
-    for (uint32_t i = 0; i < children.count; i++)
-        put(node, out, cop_view_id(node->view, children.items[i]));
+    /* From the end: there the ranks rise, and each goes to the end of the set. */
+    for (uint32_t i = children.count; i > 0; i--)
+        put(node, out, cop_view_id(node->view, children.items[i - 1]));
     cop_ranks_free(&children);
 }
 
@@ -160,16 +174,18 @@ static void swap_neighbours(struct cop_node *node, struct cop_ranks *now)
 static void pass_on(struct cop_node *node, const struct cop_ranks *old)
 {
     struct detect *detect = state(node);
+    struct cop_ranks known = {0}, new = {0};
     for (uint32_t i = 0; i < detect->neighbours.count; i++) {
         cop_id id = detect->neighbours.items[i];
-        send_news(node, id, cop__rankset_has(old, id) ? &detect->dirty : NULL);
+        put(node, cop__rankset_has(old, id) ? &known : &new, id);
     }
-    for (uint32_t i = 0; i < old->count; i++) {
-        cop_id id = old->items[i];
-        if (!cop__rankset_has(&detect->neighbours, id) &&
-            !cop__roster_is_suspect(node, id))
-            send_news(node, id, &detect->dirty);
-    }
+    for (uint32_t i = 0; i < old->count; i++)
+        if (!cop__roster_is_suspect(node, old->items[i]))
+            put(node, &known, old->items[i]);
+    send_news_to(node, &known, &detect->dirty);
+    send_news_to(node, &new, NULL);
+    cop_ranks_free(&known);
+    cop_ranks_free(&new);
 }
 
 static void on_flush(struct cop_node *node, struct cop__node_timer *timer)

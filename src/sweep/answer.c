@@ -71,6 +71,10 @@ static struct cop_buf *encode_answer(const struct cop_node *node,
 
 /* ---- what to say ----------------------------------------------------------------- */
 
+/* Losses in one answer, so that it fits a frame; the initiator asks for the others itself
+ * (chase_missing), and is refused. */
+#define LOST_MAX 16384u
+
 /* S6: whoever hears of a loss from me acts as I did, so every loss goes with the
  * answer. */
 static int gather_lost(const struct cop_node *node, const struct cop__sweep *sweep,
@@ -84,7 +88,7 @@ static int gather_lost(const struct cop_node *node, const struct cop__sweep *swe
     if (!out->lost)
         return COP_ENOMEM;
     struct cop__writer writer = cop__writer(out->lost, most);
-    for (uint32_t i = 0; i < dead->extra_count; i++) {
+    for (uint32_t i = 0; i < dead->extra_count && out->lost_count < LOST_MAX; i++) {
         if (!cop_tree_is_below(&sweep->tree, dead->extra[i], sweep->self))
             continue;
         struct cop__belief belief =
@@ -278,6 +282,9 @@ void cop__sweep_contribute(struct cop_node *node, struct cop__sweep *sweep,
         return;
     }
     sweep->contributed = true;
+    cop__sweeps_enter(node);
+    cop__sweep_answer_if_complete(node, sweep);
+    cop__sweeps_leave(node);
 }
 
 /* ---- hearing it ------------------------------------------------------------------ */
@@ -358,13 +365,18 @@ static void settle_covered(struct cop_node *node, struct cop__sweep *sweep,
                            cop_rank from)
 {
     struct cop__child *child = cop__sweep_child(sweep, from);
-    if (child && child->state == CHILD_OWED)
+    if (child && cop__sweep_holds(sweep, from))
         cop__sweep_settle_child(node, sweep, child, CHILD_ANSWERED);
-    if (!sweep->tangled)
+    else /* a supplement, sent before it was asked: its answer will contain it */
+        sweep->tangled = true;
+    /* What came lies below its sender. */
+    if (!sweep->tangled || cop_tree_size(&sweep->tree, from) == 1)
         return;
     for (uint32_t i = 0; i < sweep->child_count; i++) {
         child = &sweep->children[i];
-        if (child->state != CHILD_ANSWERED && cop__sweep_holds(sweep, child->rank))
+        if (child->state != CHILD_ANSWERED &&
+            cop_tree_is_below(&sweep->tree, child->rank, from) &&
+            cop__sweep_holds(sweep, child->rank))
             cop__sweep_settle_child(node, sweep, child, CHILD_ANSWERED);
     }
 }

@@ -9,12 +9,31 @@
  * losses, and what hangs below a chain of the dead is found without any of them.
  */
 
-struct cop__child *cop__sweep_child(struct cop__sweep *sweep, cop_rank rank)
+struct cop__child *cop__sweep_child(const struct cop__sweep *sweep, cop_rank rank)
 {
+    if (sweep->places.count > 0) {
+        uintptr_t place = (uintptr_t)cop__map_get(&sweep->places, rank);
+        return place ? &sweep->children[place - 1] : NULL;
+    }
     for (uint32_t i = 0; i < sweep->child_count; i++)
         if (sweep->children[i].rank == rank)
             return &sweep->children[i];
     return NULL;
+}
+
+/* Up to here looking through the list is faster than a map, and needs no memory. */
+#define SHORT_LIST 32u
+
+/* Keeps the map up with the list. */
+static int note_places(struct cop__sweep *sweep)
+{
+    if (sweep->child_count <= SHORT_LIST)
+        return 0;
+    for (uint32_t i = sweep->places.count; i < sweep->child_count; i++)
+        if (cop__map_put(&sweep->places, sweep->children[i].rank,
+                         (void *)(uintptr_t)(i + 1), NULL))
+            return COP_ENOMEM;
+    return 0;
 }
 
 static struct cop__child *push(struct cop_node *node, struct cop__sweep *sweep,
@@ -32,6 +51,11 @@ static struct cop__child *push(struct cop_node *node, struct cop__sweep *sweep,
     }
     struct cop__child *child = &sweep->children[sweep->child_count++];
     *child = (struct cop__child){rank, (uint8_t)state};
+    if (note_places(sweep)) {
+        sweep->child_count--;
+        cop__fail(node, COP_ENOMEM);
+        return NULL;
+    }
     return child;
 }
 

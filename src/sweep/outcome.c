@@ -114,6 +114,14 @@ void cop__sweep_give_up(struct cop_node *node, struct cop__sweep *sweep, int sta
     cop__sweep_end(node, sweep);
 }
 
+void cop__sweep_leave(struct cop_node *node, struct cop__sweep *sweep)
+{
+    COP_ASSERT(!cop__sweep_is_mine(node, sweep));
+    cop__sweeps_enter(node);
+    cop__sweep_end(node, sweep);
+    cop__sweeps_leave(node);
+}
+
 void cop__on_outcome(struct cop_node *node, const struct cop_frame *frame)
 {
     struct cop__msg_outcome message;

@@ -60,24 +60,42 @@ static int grow(struct cop__sweep *sweep)
     return 0;
 }
 
+/* Index of the first part whose source is not below `source` as a number. */
+static uint32_t first_of(const struct cop__sweep *sweep, cop_rank source)
+{
+    uint32_t low = 0, high = sweep->part_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (sweep->parts[middle].source < source)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 /* Takes the part over, in the order of its source; COP_ENOMEM leaves it to the caller. */
 int cop__sweep_push_part(struct cop__sweep *sweep, struct cop__part *part)
 {
     if (sweep->part_count == sweep->part_capacity && grow(sweep))
         return COP_ENOMEM;
-    uint32_t at = sweep->part_count++;
-    for (; at > 0 && sweep->parts[at - 1].source > part->source; at--)
-        sweep->parts[at] = sweep->parts[at - 1];
+    uint32_t at = first_of(sweep, part->source + 1);
+    memmove(sweep->parts + at + 1, sweep->parts + at,
+            (sweep->part_count - at) * sizeof *sweep->parts);
     sweep->parts[at] = *part;
+    sweep->part_count++;
     return 0;
 }
 
+/* Only what was sent by somebody on the way up to me can cover `rank`. */
 bool cop__sweep_holds(const struct cop__sweep *sweep, cop_rank rank)
 {
-    for (uint32_t i = 0; i < sweep->part_count; i++)
-        if (cop_tree_is_below(&sweep->tree, rank, sweep->parts[i].source) &&
-            cop__cover_has(&sweep->tree, &sweep->parts[i].cover, rank))
-            return true;
+    for (cop_rank at = rank; at != COP_RANK_NONE;
+         at = at == sweep->self ? COP_RANK_NONE : cop_tree_parent(&sweep->tree, at))
+        for (uint32_t i = first_of(sweep, at);
+             i < sweep->part_count && sweep->parts[i].source == at; i++)
+            if (cop__cover_has(&sweep->tree, &sweep->parts[i].cover, rank))
+                return true;
     return false;
 }
 
@@ -102,10 +120,8 @@ static bool is_counted_above(const struct cop__sweep *sweep,
         return own;
     if (!sweep->tangled)
         return false;
-    for (uint32_t i = 0; i < sweep->child_count; i++)
-        if (sweep->children[i].rank == above)
-            return is_hole(sweep, &sweep->children[i]);
-    return false;
+    const struct cop__child *upper = cop__sweep_child(sweep, above);
+    return upper && is_hole(sweep, upper);
 }
 
 /*
@@ -201,6 +217,7 @@ struct cop_buf *cop__sweep_fold(const struct cop_node *node,
 /* ---- taking one in --------------------------------------------------------------- */
 
 struct relations {
+    uint32_t size, shared; /* of the part, and how much of it I hold */
     bool inside, overlap, around;
 };
 
@@ -208,35 +225,71 @@ struct relations {
 static bool may_meet(const struct cop__sweep *sweep, const struct cop__part *a,
                      const struct cop__part *b)
 {
-    return a->source == b->source ||
-           cop_tree_is_below(&sweep->tree, a->source, b->source) ||
-           cop_tree_is_below(&sweep->tree, b->source, a->source);
+    return b->source != sweep->self &&
+           (cop_tree_is_below(&sweep->tree, a->source, b->source) ||
+            cop_tree_is_below(&sweep->tree, b->source, a->source));
+}
+
+/* How `part` lies to part `i`, which is removed if finer pieces of it are coming. */
+static int relate_one(struct cop__sweep *sweep, const struct cop__part *part,
+                      bool pieces, uint32_t i, struct relations *out)
+{
+    const struct cop__part *held = &sweep->parts[i];
+    uint32_t common, held_size = cop__cover_size(&sweep->tree, &held->cover);
+    if (cop__cover_common(&sweep->tree, &part->cover, &held->cover, &common))
+        return COP_ENOMEM;
+    if (common == out->size && common < held_size && pieces &&
+        held->source == part->source) {
+        cop__sweep_remove_part(sweep, i);
+        return 0;
+    }
+    out->shared += common;
+    out->around |= common > 0 && common == held_size;
+    out->overlap |= common > 0 && common < held_size && common < out->size;
+    return 0;
+}
+
+/* A leaf can only meet what was sent by itself or from above it: no need to look at all. */
+static int relate_leaf(struct cop__sweep *sweep, const struct cop__part *part,
+                       bool pieces, struct relations *out)
+{
+    cop_rank at = part->source;
+    for (; at != sweep->self && at != COP_RANK_NONE;
+         at = cop_tree_parent(&sweep->tree, at))
+        for (uint32_t i = first_of(sweep, at);
+             i < sweep->part_count && sweep->parts[i].source == at;) {
+            uint32_t before = sweep->part_count;
+            if (relate_one(sweep, part, pieces, i, out))
+                return COP_ENOMEM;
+            i += sweep->part_count == before;
+        }
+    return 0;
+}
+
+static int relate_all(struct cop__sweep *sweep, const struct cop__part *part,
+                      bool pieces, struct relations *out)
+{
+    for (uint32_t i = 0; i < sweep->part_count;) {
+        uint32_t before = sweep->part_count;
+        if (may_meet(sweep, part, &sweep->parts[i]) &&
+            relate_one(sweep, part, pieces, i, out))
+            return COP_ENOMEM;
+        i += sweep->part_count == before;
+    }
+    return 0;
 }
 
 static int relate(struct cop__sweep *sweep, const struct cop__part *part, bool pieces,
                   struct relations *out)
 {
-    uint32_t size = cop__cover_size(&sweep->tree, &part->cover), shared = 0;
-    *out = (struct relations){0};
-    for (uint32_t i = 0; i < sweep->part_count; i++) {
-        const struct cop__part *held = &sweep->parts[i];
-        uint32_t common, held_size = cop__cover_size(&sweep->tree, &held->cover);
-        if (held->source == sweep->self || !may_meet(sweep, part, held))
-            continue;
-        if (cop__cover_common(&sweep->tree, &part->cover, &held->cover, &common))
-            return COP_ENOMEM;
-        if (common == size && common < held_size && pieces &&
-            held->source == part->source) {
-            cop__sweep_remove_part(sweep, i--); /* its finer pieces are coming */
-            continue;
-        }
-        shared += common;
-        out->around |= common > 0 && common == held_size;
-        out->overlap |= common > 0 && common < held_size && common < size;
-    }
-    /* What I hold does not overlap, so this is also true where several of mine make it up. */
-    out->inside = shared == size;
-    return 0;
+    *out = (struct relations){.size = cop__cover_size(&sweep->tree, &part->cover)};
+    bool leaf = cop_tree_size(&sweep->tree, part->source) == 1;
+    int error = leaf ? relate_leaf(sweep, part, pieces, out)
+                     : relate_all(sweep, part, pieces, out);
+    /* What I hold does not overlap, so this is also true where several of mine make it
+     * up. */
+    out->inside = out->shared == out->size;
+    return error;
 }
 
 static int remove_inside(struct cop__sweep *sweep, const struct cop__part *part)
@@ -244,7 +297,7 @@ static int remove_inside(struct cop__sweep *sweep, const struct cop__part *part)
     for (uint32_t i = 0; i < sweep->part_count; i++) {
         const struct cop__part *held = &sweep->parts[i];
         enum cop__relation relation;
-        if (held->source == sweep->self || !may_meet(sweep, part, held))
+        if (!may_meet(sweep, part, held))
             continue;
         if (cop__cover_compare(&sweep->tree, &part->cover, &held->cover, &relation))
             return COP_ENOMEM;

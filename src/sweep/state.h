@@ -2,6 +2,7 @@
 #ifndef COP_SWEEP_STATE_H
 #define COP_SWEEP_STATE_H
 
+#include "base/map.h"
 #include "roster/roster.h"
 #include "sweep/cover.h"
 #include "sweep/sweep.h"
@@ -77,6 +78,7 @@ struct cop__sweep {
     struct cop_ranks strangers; /* above me, but not in this sweep: sorted */
     struct cop__child *children;
     uint32_t child_count, child_capacity;
+    struct cop__map places;  /* rank to place in the list plus 1, once it is long */
     uint32_t owed;           /* children that are OWED */
     struct cop__part *parts; /* by source; `one_part` while capacity is 1 */
     struct cop__part one_part;
@@ -91,6 +93,7 @@ struct cop__sweep {
     bool pieces;   /* somebody refused my fold: answer in pieces */
     bool refining; /* waiting for finer pieces from below before I answer again */
     bool watches_parent;
+    bool told; /* the protocol, that the initiator is lost */
     bool over; /* ended in the middle of a call; freed at its end */
 };
 
@@ -147,7 +150,7 @@ void cop__sweep_say_done(struct cop_node *node, cop_id to, cop_id initiator,
                          cop_incarnation incarnation, uint64_t sequence);
 
 /* children.c */
-struct cop__child *cop__sweep_child(struct cop__sweep *sweep, cop_rank rank);
+struct cop__child *cop__sweep_child(const struct cop__sweep *sweep, cop_rank rank);
 void cop__sweep_ask_all(struct cop_node *node, struct cop__sweep *sweep);
 void cop__sweep_ask_one(struct cop_node *node, struct cop__sweep *sweep, cop_rank rank);
 void cop__sweep_adopt(struct cop_node *node, struct cop__sweep *sweep, cop_rank rank);

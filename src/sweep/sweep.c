@@ -35,6 +35,7 @@ static void free_sweep(struct cop__sweeps *sweeps, struct cop__sweep *sweep)
 {
     cop__sweep_free_parts(sweep);
     free(sweep->children);
+    cop__map_fini(&sweep->places);
     cop_ranks_free(&sweep->askers);
     cop_ranks_free(&sweep->strangers);
     cop_buf_unref(sweep->request);
@@ -180,6 +181,9 @@ void cop__sweep_say_done(struct cop_node *node, cop_id to, cop_id initiator,
         .sequence = sequence,
         .mark = cop__origin_mark(node, initiator, incarnation),
     };
+    /* Of a former life everything is over. */
+    if (incarnation < cop__roster_get(node, initiator).incarnation)
+        done.mark = sequence;
     cop__roster_send(node, to, COP__KIND_DONE, cop__encode_done(&done));
 }
 
@@ -448,17 +452,33 @@ static void regain(struct cop_node *node, struct cop__sweep *sweep, cop_rank ran
         cop__sweep_turn(node, sweep);
 }
 
+/* S4: the protocol is told once, and decides; a new life ends all sweeps of the old one.
+ * True if nothing is left to do. */
+static bool lose_initiator(struct cop_node *node, struct cop__sweep *sweep,
+                           const struct cop__change *change)
+{
+    bool replaced = change->kind == COP__CHANGE_REPLACED;
+    /* The sweep may be of the new life: its frames can overtake the news. */
+    if (replaced && sweep->incarnation >= cop__roster_get(node, change->id).incarnation)
+        return true;
+    const struct cop__protocol *protocol = cop__sweep_protocol(node, sweep);
+    if ((replaced || change->kind == COP__CHANGE_SUSPECT) && !sweep->told) {
+        sweep->told = true;
+        if (protocol->on_initiator_lost)
+            protocol->on_initiator_lost(node, sweep);
+    }
+    if (replaced && !sweep->over)
+        cop__sweep_give_up(node, sweep, COP_ELOST);
+    return sweep->over;
+}
+
 /* S2, S3, S4, S6: the same whether I lost the connection or was told. */
 static void change_one(struct cop_node *node, struct cop__sweep *sweep,
                        const struct cop__change *change)
 {
     bool replaced = change->kind == COP__CHANGE_REPLACED;
-    if (replaced && change->id == sweep->initiator) {
-        /* The sweep may be of the new life: its frames can overtake the news. */
-        if (sweep->incarnation < cop__roster_get(node, change->id).incarnation)
-            cop__sweep_give_up(node, sweep, COP_ELOST);
+    if (change->id == sweep->initiator && lose_initiator(node, sweep, change))
         return;
-    }
     /* A new life of somebody above me knows nothing of this sweep. */
     if (replaced && cop_tree_is_below(&sweep->tree, sweep->self, change->rank) &&
         cop__rankset_put(&sweep->strangers, change->rank))

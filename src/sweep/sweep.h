@@ -42,6 +42,9 @@ struct cop__protocol {
      * (COP_ETIMEDOUT), or it was aborted. Look at it with cop__sweep_result.
      */
     void (*on_complete)(struct cop_node *node, struct cop__sweep *sweep, int status);
+    /* May be NULL. At the others, once: the initiator is suspect, or lives another life.
+     * Nothing has ended yet; the protocol decides, and may call cop__sweep_leave. */
+    void (*on_initiator_lost)(struct cop_node *node, struct cop__sweep *sweep);
     /* At the others, at most once: the outcome that the initiator gave, or why none
      * comes. */
     void (*on_outcome)(struct cop_node *node, struct cop__sweep *sweep, int status,
@@ -65,6 +68,8 @@ void cop__sweep_contribute(struct cop_node *node, struct cop__sweep *sweep,
 /* At the initiator, in or after on_complete: the outcome, for everyone. */
 void cop__sweep_conclude(struct cop_node *node, struct cop__sweep *sweep, int status,
                          struct cop__bytes payload);
+/* At the others: takes no further part. Whoever asks hears that it is over here. */
+void cop__sweep_leave(struct cop_node *node, struct cop__sweep *sweep);
 /* At the initiator: ends it everywhere. COP_ENOENT if no sweep has this token. */
 int cop__sweep_abort(struct cop_node *node, uint8_t protocol, uint64_t token);
 
