@@ -50,8 +50,8 @@ foreach(part coppice_pure coppice_sim coppice_net)
 endforeach()
 
 # The command is linked as one program: a step of a node crosses six folders, and a quarter
-# of its instructions are calls between them. The objects are fat, so that whoever links
-# them without this (each test does) gets the plain code and does not wait.
+# of its instructions are calls between them. The objects are fat, so that everybody else
+# (each of the many tests) links the plain code in them and does not wait.
 set(COPPICE_LTO OFF)
 if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_BUILD_TYPE STREQUAL "Release"
    AND NOT COPPICE_SANITIZE AND NOT COPPICE_COVERAGE)
@@ -59,6 +59,9 @@ if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_BUILD_TYPE STREQUAL "Release"
     foreach(part coppice_pure coppice_sim coppice_net)
         target_compile_options(${part} PRIVATE -flto=auto -ffat-lto-objects)
     endforeach()
+    # The linker's plug-in would take the other code unless it is told not to.
+    target_link_options(coppice_flags INTERFACE
+        $<IF:$<BOOL:$<TARGET_PROPERTY:COPPICE_LTO>>,-flto=auto;-O2,-fno-lto>)
 endif()
 coppice_say("link-time optimisation" "${COPPICE_LTO}" "of the command; gcc, release")
 
@@ -109,7 +112,7 @@ if(EXISTS ${PROJECT_SOURCE_DIR}/tools/main.c AND NOT COPPICE_FUZZ)
     add_executable(coppice ${commands})
     target_link_libraries(coppice PRIVATE coppice_flags coppice_system coppice_tools_common)
     if(COPPICE_LTO)
-        target_link_options(coppice PRIVATE -flto=auto -O2)
+        set_target_properties(coppice PROPERTIES COPPICE_LTO ON)
     endif()
     coppice_say("coppice (command)" "on" "tools/")
 elseif(COPPICE_FUZZ)
