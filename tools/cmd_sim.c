@@ -7,7 +7,6 @@
 #include <coppice/sim.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -143,26 +142,10 @@ static void print_text(const struct cop_sim_script *script,
     printf("trace digest: %016" PRIx64 "\n", report->trace_digest);
 }
 
-/*
- * A million nodes make a hundred million small requests for memory and give most of it back
- * only at the end. Small pieces are not joined and nothing is returned to the system
- * meanwhile; that saves a quarter of the time.
- */
-static void tune_memory(void)
-{
-#ifdef __GLIBC__
-    mallopt(M_MXFAST, (int)(80 * sizeof(size_t) / 4));
-    mallopt(M_TRIM_THRESHOLD, 1 << 30);
-    mallopt(M_TOP_PAD, 64 << 20);
-    mallopt(M_MMAP_THRESHOLD, 1 << 30);
-#endif
-}
-
 static int run_script(struct cop_sim_script *script, const struct options *options)
 {
     struct cop_sim_report report;
     struct costs costs = {.setup_ns = now_ns()};
-    tune_memory();
     script->config.begin = on_begin;
     script->config.end = on_end;
     script->config.trace = options->trace ? on_trace : NULL;

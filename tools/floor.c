@@ -225,14 +225,13 @@ static int open_place(struct place *place, const struct floor_config *config,
 {
     uint32_t children = count_children(config, rank);
     *place = (struct place){.config = config, .rank = rank, .epoll = -1};
-    place->fds = malloc((children + 1) * sizeof *place->fds);
+    place->fds = calloc(children + 1, sizeof *place->fds);
     place->have = calloc(children + 1, sizeof *place->have);
     place->pids = calloc(children + 1, sizeof *place->pids);
     place->message = calloc(1, config->bytes);
-    if (!place->fds || !place->have || !place->pids || !place->message)
-        return -1;
-    place->fds[0] = up;
-    return 0;
+    if (place->fds)
+        place->fds[0] = up;
+    return place->fds && place->have && place->pids && place->message ? 0 : -1;
 }
 
 /* Closing the edges makes the children end; then their ends are waited for. */

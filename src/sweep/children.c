@@ -106,14 +106,13 @@ static void ask(struct cop_node *node, struct cop__sweep *sweep,
 static void push_children_of(struct cop_node *node, struct cop__sweep *sweep,
                              cop_rank rank)
 {
-    struct cop_ranks below = {0};
-    if (cop_tree_children(&sweep->tree, rank, &below))
+    struct cop_ranks *below = &cop__sweeps(node)->scratch;
+    if (cop_tree_children(&sweep->tree, rank, below))
         cop__fail(node, COP_ENOMEM);
     /* Without a loss the list is the tree's and has no repetition to look for. */
-    for (uint32_t i = 0; i < below.count; i++)
-        if (!sweep->tangled || !cop__sweep_child(sweep, below.items[i]))
-            push(node, sweep, below.items[i], CHILD_FAILED);
-    cop_ranks_free(&below);
+    for (uint32_t i = 0; i < below->count; i++)
+        if (!sweep->tangled || !cop__sweep_child(sweep, below->items[i]))
+            push(node, sweep, below->items[i], CHILD_FAILED);
 }
 
 /* Asks everyone in the list from `from` on; a suspect is passed around, which makes the

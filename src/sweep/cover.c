@@ -184,6 +184,10 @@ static int value(const struct cop_tree *tree, const struct cop__cover *cover,
 bool cop__cover_has(const struct cop_tree *tree, const struct cop__cover *cover,
                     cop_rank rank)
 {
+    const struct cop__mark *first = cop__cover_marks(cover);
+    /* A whole sub-tree has its top: the usual question to the usual answer. */
+    if (cover->count == 1 && first->rank == rank)
+        return first->mode == COP__TREE_IN || first->mode == COP__ONE_IN;
     return cover->count > 0 && value(tree, cover, rank) > 0;
 }
 

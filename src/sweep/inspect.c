@@ -141,19 +141,26 @@ const char *cop__sweeps_check(const struct cop_node *node)
 
 /* ---- size ------------------------------------------------------------------------ */
 
+static size_t sweep_bytes(const struct cop__sweep *sweep)
+{
+    size_t parts = sweep->part_capacity > 1 ? sweep->part_capacity : 0;
+    size_t bytes =
+        sizeof *sweep + sweep->child_capacity * sizeof *sweep->children +
+        parts * sizeof *sweep->parts +
+        sweep->places.capacity * sizeof *sweep->places.slots +
+        (sweep->askers.capacity + sweep->strangers.capacity) * sizeof(cop_rank);
+    for (uint32_t i = 0; i < sweep->part_count; i++)
+        bytes += sweep->parts[i].cover.capacity * sizeof(struct cop__mark);
+    return bytes;
+}
+
 size_t cop__sweeps_bytes(const struct cop_node *node)
 {
     const struct cop__sweeps *sweeps = cop__sweeps(node);
-    size_t bytes = sweeps->origin_capacity * sizeof *sweeps->origins;
-    bytes += sweeps->spare ? sizeof *sweeps->spare : 0;
-    for (const struct cop__sweep *sweep = sweeps->first; sweep; sweep = sweep->next) {
-        size_t parts = sweep->part_capacity > 1 ? sweep->part_capacity : 0;
-        bytes +=
-            sizeof *sweep + sweep->child_capacity * sizeof *sweep->children +
-            parts * sizeof *sweep->parts +
-            (sweep->askers.capacity + sweep->strangers.capacity) * sizeof(cop_rank);
-        for (uint32_t i = 0; i < sweep->part_count; i++)
-            bytes += sweep->parts[i].cover.capacity * sizeof(struct cop__mark);
-    }
+    size_t bytes = sweeps->origin_capacity * sizeof *sweeps->origins +
+                   sweeps->scratch.capacity * sizeof *sweeps->scratch.items;
+    bytes += sweeps->spare ? sweep_bytes(sweeps->spare) : 0;
+    for (const struct cop__sweep *sweep = sweeps->first; sweep; sweep = sweep->next)
+        bytes += sweep_bytes(sweep);
     return bytes;
 }

@@ -16,14 +16,12 @@ static void fini_part(struct cop__part *part)
     cop_buf_unref(part->owner);
 }
 
-void cop__sweep_free_parts(struct cop__sweep *sweep)
+/* Lets go of all parts, but not of their array. */
+void cop__sweep_drop_parts(struct cop__sweep *sweep)
 {
     for (uint32_t i = 0; i < sweep->part_count; i++)
         fini_part(&sweep->parts[i]);
-    if (sweep->part_capacity > 1)
-        free(sweep->parts);
-    sweep->parts = NULL;
-    sweep->part_count = sweep->part_capacity = 0;
+    sweep->part_count = 0;
 }
 
 void cop__sweep_remove_part(struct cop__sweep *sweep, uint32_t i)

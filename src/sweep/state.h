@@ -100,6 +100,7 @@ struct cop__sweep {
 struct cop__sweeps {
     struct cop__sweep *first;
     struct cop__sweep *spare; /* memory of one that ended, for the next: or NULL */
+    struct cop_ranks scratch; /* for the children of a rank */
     uint32_t count;
     struct cop__origin *origins; /* sorted by id */
     uint32_t origin_count, origin_capacity;
@@ -169,7 +170,7 @@ int cop__sweep_held(const struct cop__sweep *sweep, struct cop__cover *out);
 int cop__sweep_missing(const struct cop__sweep *sweep, struct cop_ranks *out);
 struct cop_buf *cop__sweep_fold(const struct cop_node *node,
                                 const struct cop__sweep *sweep);
-void cop__sweep_free_parts(struct cop__sweep *sweep);
+void cop__sweep_drop_parts(struct cop__sweep *sweep);
 void cop__sweep_remove_part(struct cop__sweep *sweep, uint32_t i);
 int cop__sweep_push_part(struct cop__sweep *sweep, struct cop__part *part);
 enum cop__place { PLACE_KEPT, PLACE_REPEATED, PLACE_REFUSED, PLACE_FAILED };

@@ -29,19 +29,30 @@ struct cop__sweep *cop__sweep_find(const struct cop_node *node, cop_id initiator
     return sweep;
 }
 
+/* Lists longer than this are not kept with the spare. */
+#define SPARE_MAX 64u
+
+static void free_memory(struct cop__sweep *sweep)
+{
+    free(sweep->children);
+    if (sweep->part_capacity > 1)
+        free(sweep->parts);
+    free(sweep);
+}
+
 /* The memory of one is kept: sweeps follow each other, and a node that finds the next one
  * where the last one was finds it in its cache. */
 static void free_sweep(struct cop__sweeps *sweeps, struct cop__sweep *sweep)
 {
-    cop__sweep_free_parts(sweep);
-    free(sweep->children);
+    cop__sweep_drop_parts(sweep);
     cop__map_fini(&sweep->places);
     cop_ranks_free(&sweep->askers);
     cop_ranks_free(&sweep->strangers);
     cop_buf_unref(sweep->request);
     cop_buf_unref(sweep->outcome);
-    if (sweeps->spare)
-        free(sweep);
+    if (sweeps->spare || sweep->child_capacity > SPARE_MAX ||
+        sweep->part_capacity > SPARE_MAX)
+        free_memory(sweep);
     else
         sweeps->spare = sweep;
 }
@@ -52,7 +63,15 @@ static struct cop__sweep *take_sweep(struct cop__sweeps *sweeps)
     if (!sweep)
         return calloc(1, sizeof *sweep);
     sweeps->spare = NULL;
-    *sweep = (struct cop__sweep){0};
+    struct cop__sweep fresh = {
+        .children = sweep->children,
+        .child_capacity = sweep->child_capacity,
+    };
+    if (sweep->part_capacity > 1) {
+        fresh.parts = sweep->parts;
+        fresh.part_capacity = sweep->part_capacity;
+    }
+    *sweep = fresh;
     return sweep;
 }
 
@@ -220,7 +239,7 @@ static struct cop__sweep *create(struct cop_node *node, const struct cop_tree *t
     if (payload.length > 0) {
         sweep->request = cop_buf_copy(payload.data, payload.length);
         if (!sweep->request) {
-            free(sweep);
+            free_memory(sweep);
             return NULL;
         }
     }
@@ -513,7 +532,9 @@ static void fini(struct cop_node *node)
         sweeps->first = sweep->next;
         free_sweep(sweeps, sweep);
     }
-    free(sweeps->spare);
+    if (sweeps->spare)
+        free_memory(sweeps->spare);
+    cop_ranks_free(&sweeps->scratch);
     free(sweeps->origins);
 }
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "failing_alloc.h"
 #include "net/tcp/handshake.h"
 #include "net/tcp/notice.h"
 #include "wire/messages.h"
@@ -478,6 +479,59 @@ static void earlier_lives_and_attempts_are_refused(void **state)
     cop__acquaintance_fini(&friend);
 }
 
+/* Without memory a connection may break, but no frame is lost: it comes with the next one. */
+static void no_memory_loses_nothing(void **state)
+{
+    (void)state;
+    for (size_t n = 0;; n++) {
+        struct ends *ends = ends_create();
+        uint32_t lengths[16], count;
+        struct cop__counts counts;
+        for (uint32_t i = 0; i < 6; i++)
+            push(ends, i % 2 ? COP__KIND_NEWS : COP__KIND_DATA, 20 + i);
+        gather(ends);
+        failing_alloc_after(n);
+        int error = deliver(ends, 11, lengths, &count);
+        failing_alloc_off();
+        bool is_hit = failing_alloc_hit();
+        assert_int_equal(error, is_hit ? COP_ENOMEM : 0);
+        cop__link_fini(&ends->in);
+        cop__link_init(&ends->in);
+        cop__link_open(&ends->in, &ends->far);
+        cop__link_fini(&ends->out);
+        cop__link_init(&ends->out);
+        cop__link_open(&ends->out, &ends->near);
+        counts = cop__session_counts(&ends->far);
+        assert_int_equal(cop__session_resume(&ends->near, &counts, NULL), 0);
+        uint32_t before = count;
+        ends->length = 0;
+        gather(ends);
+        assert_int_equal(deliver(ends, 1000, lengths, &count), 0);
+        assert_int_equal(before + count, 6);
+        ends_destroy(ends);
+        if (!is_hit)
+            break;
+    }
+}
+
+static void no_memory_keeps_nothing(void **state)
+{
+    (void)state;
+    struct cop__session session;
+    struct cop_frame frame = {.header = {.kind = COP__KIND_DONE}};
+    uint8_t bytes[COP__GREETING_MAX];
+    cop__session_init(&session);
+    failing_alloc_after(0);
+    int error = cop__session_push(&session, COP__LANE_CONTROL, &frame);
+    size_t written = cop__refuse_write(COP__REFUSE_SELF, bytes);
+    failing_alloc_off();
+    assert_int_equal(error, COP_ENOMEM);
+    assert_int_equal(written, 0);
+    assert_false(cop__session_is_owing(&session));
+    assert_null(cop__session_check(&session));
+    cop__session_fini(&session);
+}
+
 static void notices_are_one_a_minute(void **state)
 {
     (void)state;
@@ -505,6 +559,8 @@ int main(void)
         cmocka_unit_test(other_versions_are_told_so),
         cmocka_unit_test(refusals_can_be_read_and_printed),
         cmocka_unit_test(earlier_lives_and_attempts_are_refused),
+        cmocka_unit_test(no_memory_loses_nothing),
+        cmocka_unit_test(no_memory_keeps_nothing),
         cmocka_unit_test(notices_are_one_a_minute),
     };
     return cmocka_run_group_tests(tests, make_view, drop_view);

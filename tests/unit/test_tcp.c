@@ -13,6 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "failing_alloc.h"
 #include "net/tcp/driver.h"
 
 #define MEMBERS_MAX 16
@@ -310,6 +311,39 @@ static void what_cannot_be_is_refused_at_once(void **state)
     cluster_destroy(cluster);
 }
 
+/* Wherever memory runs out: an error, and nothing is left behind. */
+static void no_memory_to_begin_with(void **state)
+{
+    (void)state;
+    struct cluster *cluster = cluster_create(AF_UNIX, 2);
+    close_member(cluster, 1);
+    for (size_t n = 0;; n++) {
+        struct cop__tcp *tcp = NULL;
+        struct member *member = &cluster->members[1];
+        *member = (struct member){.cluster = cluster};
+        struct cop__tcp_config config = {
+            .loop = &cluster->loop,
+            .self = 1,
+            .incarnation = 2 + n,
+            .view = cluster->view,
+            .listen_fd = listen_at(cluster, 1),
+            .address = on_address,
+            .context = member,
+        };
+        failing_alloc_after(n);
+        int error = cop__tcp_create(&config, &tcp);
+        failing_alloc_off();
+        uv_run(&cluster->loop, UV_RUN_NOWAIT);
+        if (!failing_alloc_hit()) {
+            assert_int_equal(error, 0);
+            member->tcp = tcp;
+            break;
+        }
+        assert_int_equal(error, COP_ENOMEM);
+    }
+    cluster_destroy(cluster);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -317,6 +351,7 @@ int main(void)
         cmocka_unit_test(the_dead_are_named),
         cmocka_unit_test(requests_may_follow_each_other),
         cmocka_unit_test(what_cannot_be_is_refused_at_once),
+        cmocka_unit_test(no_memory_to_begin_with),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,7 +40,7 @@ static void take(struct cop__peers *peers, int fd)
     }
     peers->config.stats->accepts++;
     if (cop__stream_adopt(&conn->stream, fd, peers->listen_family) != 0)
-        cop__conn_close(conn);
+        cop__conn_discard(conn);
     else
         cop__conn_expect(conn);
 }
@@ -92,7 +92,7 @@ static void on_pollable(uv_poll_t *poll, int status, int events)
 
 static int family_of(int fd)
 {
-    struct sockaddr_storage address;
+    struct sockaddr_storage address = {0};
     socklen_t length = sizeof address;
     if (getsockname(fd, (struct sockaddr *)&address, &length) != 0)
         return -1;

@@ -154,10 +154,13 @@ static void begin(struct cop__peer *peer)
                      cop__clock_now() + peers->config.connect_timeout_ns);
     int connected = cop__stream_connect(
         &conn->stream, (const struct sockaddr *)&address.storage, address.length);
-    if (connected < 0)
+    if (connected < 0) {
+        peer->attempt = NULL;
+        cop__conn_discard(conn);
         cop__attempt_failed(peer, connected);
-    else if (connected == 1)
+    } else if (connected == 1) {
         cop__conn_greet(conn);
+    }
 }
 
 void cop__attempt_again(struct cop__alarm *alarm, cop_time now)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "net/tcp/table.h"
 
 /* ---- making and ending --------------------------------------------------------------- */
@@ -55,16 +56,29 @@ static void on_closed(struct cop__stream *stream)
     cop__peers_handle_closed(peers);
 }
 
-void cop__conn_close(struct cop__conn *conn)
+/* Nothing may find it any more. */
+static void forget(struct cop__conn *conn)
 {
     struct cop__peers *peers = conn->peers;
-    if (conn->state == COP__CONN_CLOSING)
-        return;
     peers->strangers -= conn->state == COP__CONN_STRANGER;
     peers->config.stats->connections--;
     cop__alarm_stop(peers->config.clock, &conn->alarm);
     unlink_conn(conn);
     conn->state = COP__CONN_CLOSING;
+}
+
+void cop__conn_close(struct cop__conn *conn)
+{
+    if (conn->state == COP__CONN_CLOSING)
+        return;
+    forget(conn);
+    bool is_closing = cop__stream_close(&conn->stream);
+    COP_ASSERT(is_closing);
+}
+
+void cop__conn_discard(struct cop__conn *conn)
+{
+    forget(conn);
     if (!cop__stream_close(&conn->stream))
         on_closed(&conn->stream);
 }

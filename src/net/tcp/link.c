@@ -331,6 +331,7 @@ static void add_piece(struct cop__link *link, struct cop__batch *batch,
 {
     uint32_t head = link->bulk_offset == 0 ? COP__HEADER_SIZE : 0;
     uint32_t whole = kept->payload ? kept->payload->length : 0;
+    COP_ASSERT(link->bulk_offset <= whole);
     uint32_t length = whole - link->bulk_offset;
     if (length > COP__PIECE_SIZE)
         length = COP__PIECE_SIZE;

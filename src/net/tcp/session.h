@@ -67,21 +67,21 @@ void cop__session_fini(struct cop__session *session);
  *               and refuse this incarnation from now on; every later push says the same
  *               until another one begins.
  */
-int cop__session_push(struct cop__session *session, enum cop__lane_index lane,
+int cop__session_push(struct cop__session *session, enum cop__lane_index index,
                       const struct cop_frame *frame);
 /* The oldest frame of the lane that the connection was not given yet, or NULL. Borrowed
  * until the next call that changes the session. */
 const struct cop__kept *cop__session_next(const struct cop__session *session,
-                                          enum cop__lane_index lane);
+                                          enum cop__lane_index index);
 /* The frame that cop__session_next returns has been given to the connection, whole. */
-void cop__session_advance(struct cop__session *session, enum cop__lane_index lane);
+void cop__session_advance(struct cop__session *session, enum cop__lane_index index);
 /* Something is kept, sent or not. */
 bool cop__session_is_owing(const struct cop__session *session);
 
 /* ---- receiving and counting ---------------------------------------------------------- */
 
 /* One more frame came, of `bytes` on the wire. */
-void cop__session_received(struct cop__session *session, enum cop__lane_index lane,
+void cop__session_received(struct cop__session *session, enum cop__lane_index index,
                            uint32_t bytes);
 struct cop__counts cop__session_counts(const struct cop__session *session);
 /* The counts of now were written into a record that will be sent. */

@@ -112,7 +112,10 @@ extern const struct cop__stream_events cop__conn_events;
 /* NULL if there is no memory. */
 struct cop__conn *cop__conn_create(struct cop__peers *peers,
                                    enum cop__conn_state state);
+/* Its memory stays until libuv has let go of it: callers may still look at its state. */
 void cop__conn_close(struct cop__conn *conn);
+/* Ends one whose socket may never have been opened; it is not to be touched any more. */
+void cop__conn_discard(struct cop__conn *conn);
 /* Our connection stands: says HELLO. */
 void cop__conn_greet(struct cop__conn *conn);
 /* An accepted one: waits for HELLO. */
