@@ -71,9 +71,10 @@ static bool gather(struct ends *ends)
     cop__batch_init(&batch, ends->space, sizeof ends->space);
     bool has_more = cop__link_gather(&ends->out, &batch);
     for (uint32_t i = 0; i < batch.count; i++) {
-        assert_true(ends->length + batch.spans[i].length <= sizeof ends->bytes);
-        memcpy(ends->bytes + ends->length, batch.spans[i].data, batch.spans[i].length);
-        ends->length += (uint32_t)batch.spans[i].length;
+        assert_true(ends->length + batch.spans[i].iov_len <= sizeof ends->bytes);
+        memcpy(ends->bytes + ends->length, batch.spans[i].iov_base,
+               batch.spans[i].iov_len);
+        ends->length += (uint32_t)batch.spans[i].iov_len;
     }
     return has_more;
 }
@@ -161,7 +162,7 @@ static void counts_come_back_with_frames(void **state)
     cop__batch_init(&batch, ends->space, sizeof ends->space);
     cop__link_gather(&ends->in, &batch);
     assert_int_equal(batch.bytes, COP__RECORD_SIZE);
-    struct cop__bytes in = {batch.spans[0].data, (uint32_t)batch.bytes};
+    struct cop__bytes in = {batch.spans[0].iov_base, (uint32_t)batch.bytes};
     struct cop__item item;
     assert_int_equal(cop__link_input(&ends->out, &in, &item), 0);
     assert_false(cop__session_is_owing(&ends->near));

@@ -92,12 +92,12 @@ static void put_frames(struct input *input, const uint32_t *lengths, size_t coun
         cop__batch_init(&batch, space, sizeof space);
         has_more = cop__link_gather(&link, &batch);
         for (uint32_t i = 0; i < batch.count; i++)
-            put(input, batch.spans[i].data, batch.spans[i].length);
+            put(input, batch.spans[i].iov_base, batch.spans[i].iov_len);
     } while (has_more);
     cop__batch_init(&batch, space, sizeof space);
     cop__link_say(&link, &batch, COP__RECORD_ACK);
     cop__link_say(&link, &batch, COP__RECORD_BYE);
-    put(input, batch.spans[0].data, batch.bytes);
+    put(input, batch.spans[0].iov_base, batch.bytes);
     cop__link_fini(&link);
     cop__session_fini(&session);
 }

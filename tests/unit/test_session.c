@@ -234,7 +234,7 @@ static void pump(struct model *model, struct side *side)
     cop__batch_init(&batch, model->space, sizeof model->space);
     cop__link_gather(&side->open->link, &batch);
     for (uint32_t i = 0; i < batch.count; i++)
-        end_write(side->open, batch.spans[i].data, batch.spans[i].length);
+        end_write(side->open, batch.spans[i].iov_base, batch.spans[i].iov_len);
 }
 
 static void push(struct model *model, struct side *side)

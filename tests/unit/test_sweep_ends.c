@@ -109,6 +109,7 @@ static void abort_everywhere(bool outcome)
     wirenet_assert_nothing_kept(net);
     for (cop_id id = 0; id < 15; id++) {
         assert_int_equal(net->nodes[id].asks, 1);
+        assert_true(cop_deadline(net->nodes[id].node) == COP_TIME_NEVER);
         if (id == 0 || !outcome)
             continue;
         assert_int_equal(net->nodes[id].outcomes, 1);
@@ -265,8 +266,9 @@ static void test_a_table_of_its_own_is_refused(void **state)
     wirenet_destroy(net);
 }
 
-/* Whoever is waited for is watched, and nobody else: connections do not pile up. */
-static void test_watches_end_with_the_sweep(void **state)
+/* Whoever is waited for is watched, for as long as that: neither connections nor deadlines
+ * pile up. */
+static void test_waits_end_with_the_sweep(void **state)
 {
     (void)state;
     struct wirenet *net = wirenet_create(10, "kary:2");
@@ -279,6 +281,7 @@ static void test_watches_end_with_the_sweep(void **state)
     wirenet_settle(net);
     wirenet_assert_result(net, 4, 1, 10, 0, 0);
     assert_memory_equal(net->wished, before, sizeof before);
+    assert_true(cop_deadline(net->nodes[4].node) == COP_TIME_NEVER);
     wirenet_destroy(net);
 }
 
@@ -296,7 +299,7 @@ int main(void)
         cmocka_unit_test(test_a_suspect_that_asks_is_answered),
         cmocka_unit_test(test_a_shape_of_its_own),
         cmocka_unit_test(test_a_table_of_its_own_is_refused),
-        cmocka_unit_test(test_watches_end_with_the_sweep),
+        cmocka_unit_test(test_waits_end_with_the_sweep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

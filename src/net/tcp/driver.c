@@ -41,7 +41,6 @@ struct cop__tcp {
     struct cop__peers *peers;
     struct cop__clock clock;
     struct cop__tcp_stats stats;
-    uv_prepare_t prepare;
     uv_check_t check;
 
     struct waiting *waiting, **waiting_end;
@@ -240,9 +239,6 @@ static void settle(struct cop__tcp *tcp)
     }
 }
 
-/* Before the loop sleeps: what timers and failed attempts have brought. */
-static void on_prepare(uv_prepare_t *prepare) { settle(prepare->data); }
-
 /* After it has read all that there was: one write for each peer, not for each frame. */
 static void on_check(uv_check_t *check) { settle(check->data); }
 
@@ -293,15 +289,12 @@ static int start_handles(struct cop__tcp *tcp)
     }
     tcp->clock.tick = on_tick;
     tcp->clock.context = tcp;
-    uv_prepare_init(loop, &tcp->prepare);
     uv_check_init(loop, &tcp->check);
-    tcp->prepare.data = tcp->check.data = tcp;
-    uv_prepare_start(&tcp->prepare, on_prepare);
+    tcp->check.data = tcp;
     uv_check_start(&tcp->check, on_check);
-    /* They serve others, and keep nobody waiting for them. */
-    uv_unref((uv_handle_t *)&tcp->prepare);
+    /* It serves others, and keeps nobody waiting for it. */
     uv_unref((uv_handle_t *)&tcp->check);
-    tcp->handles = 3;
+    tcp->handles = 2;
     return 0;
 }
 
@@ -336,7 +329,6 @@ static void close_handles(struct cop__tcp *tcp)
 {
     tcp->is_closing = true;
     cop__clock_close(&tcp->clock, on_gone);
-    uv_close((uv_handle_t *)&tcp->prepare, on_handle_closed);
     uv_close((uv_handle_t *)&tcp->check, on_handle_closed);
 }
 
@@ -403,8 +395,11 @@ int cop__tcp_submit(struct cop__tcp *tcp, const struct cop_request *request)
         return tcp->failure;
     COP_ASSERT(!tcp->is_busy && !tcp->is_closing);
     int error = run(tcp, &event);
-    /* Whoever calls from outside the loop may not run it for a while. */
+    /* Nothing on the loop has happened, so nobody else will do this now. What is over
+     * already is told from the loop, after the caller knows that it was taken. */
     cop__peers_flush(tcp->peers);
+    if (tcp->ended || tcp->failure != 0)
+        cop__clock_wake(&tcp->clock, 0);
     return error;
 }
 

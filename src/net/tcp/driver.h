@@ -60,8 +60,18 @@ struct cop__tcp_stats {
     uint64_t aged_out;       /* connections closed because nobody used them */
 };
 
+/*
+ * 0; COP_EINVAL (`self` is not in the view, or `incarnation` is 0, which stands for "not
+ * known" between drivers), COP_ENOMEM, COP_EIO. On failure the listening descriptor is
+ * closed; if the loop is not closed at once, run it, so that libuv lets go of its handles.
+ * The first event of the node, a TICK, comes from the loop.
+ */
 int cop__tcp_create(const struct cop__tcp_config *config, struct cop__tcp **out);
-/* Hands a request to the node; result of cop_step. Completion comes by `complete`. */
+/*
+ * Hands a request to the node; result of cop_step. Completion comes by `complete`, always
+ * from the loop and never before this returns. May be called from `complete`, not from
+ * `address`.
+ */
 int cop__tcp_submit(struct cop__tcp *tcp, const struct cop_request *request);
 const struct cop_node *cop__tcp_node(const struct cop__tcp *tcp);
 const struct cop__tcp_stats *cop__tcp_stats(const struct cop__tcp *tcp);

@@ -256,14 +256,14 @@ void cop__batch_init(struct cop__batch *batch, uint8_t *space, size_t size)
 
 static void add_span(struct cop__batch *batch, const uint8_t *data, size_t length)
 {
-    struct cop__span *last = batch->count ? &batch->spans[batch->count - 1] : NULL;
+    struct iovec *last = batch->count ? &batch->spans[batch->count - 1] : NULL;
     batch->bytes += length;
-    if (last && last->data + last->length == data) {
-        last->length += length;
+    if (last && (const uint8_t *)last->iov_base + last->iov_len == data) {
+        last->iov_len += length;
         return;
     }
     COP_ASSERT(batch->count < COP__BATCH_SPANS);
-    batch->spans[batch->count++] = (struct cop__span){data, length};
+    batch->spans[batch->count++] = (struct iovec){(void *)(uintptr_t)data, length};
 }
 
 static uint8_t *add_room(struct cop__batch *batch, size_t length)

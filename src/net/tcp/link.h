@@ -2,6 +2,8 @@
 #ifndef COP_NET_TCP_LINK_H
 #define COP_NET_TCP_LINK_H
 
+#include <sys/uio.h>
+
 #include "net/tcp/session.h"
 #include "wire/codec.h"
 #include "wire/header.h"
@@ -28,16 +30,16 @@ struct cop__parser {
         COP__PARSE_BODY,
         COP__PARSE_SKIP
     } state;
-    uint8_t part[COP__HEADER_SIZE]; /* a record or header that is not whole yet */
     uint32_t part_length;
-    struct cop__record record;
-    uint32_t left;        /* bytes of the body of the record still to come */
-    struct cop_frame now; /* the frame, or in `payload` the greeting, being filled */
+    uint32_t left; /* bytes of the body of the record still to come */
     uint32_t filled;
+    struct cop__record record;
+    struct cop_frame now; /* the frame, or in `payload` the greeting, being filled */
     /* The BULK frame of which the pieces so far have come; aside while others come. */
     struct cop_frame bulk;
     uint32_t bulk_filled;
     bool bulk_is_open, bulk_is_skipped;
+    uint8_t part[COP__HEADER_SIZE]; /* a record or header that is not whole yet */
 };
 
 /* What cop__link_input found. */
@@ -53,12 +55,12 @@ struct cop__item {
 /* ---- the link ------------------------------------------------------------------------ */
 
 struct cop__link {
-    struct cop__parser parser;
     struct cop__session *session; /* NULL until cop__link_open */
     uint32_t bulk_offset;         /* of the next piece in the BULK frame being sent */
     bool keep;                    /* we need the connection */
     bool other_keeps;             /* the other side needs it */
     bool must_tell;               /* send the counts even without a frame */
+    struct cop__parser parser;
 };
 
 void cop__link_init(struct cop__link *link);
@@ -77,23 +79,21 @@ int cop__link_input(struct cop__link *link, struct cop__bytes *in,
 
 /* ---- bytes out ----------------------------------------------------------------------- */
 
-struct cop__span {
-    const uint8_t *data;
-    size_t length;
-};
-
-/* What is to be written next: heads and small payloads are copied to `space`, large ones
- * stay where they are, so the batch holds until the session changes. */
+/*
+ * What is to be written next: heads and small payloads are copied to `space`, large ones
+ * stay where they are, so the batch holds until the session changes. The spans are those of
+ * the kernel, and are only read.
+ */
 #define COP__BATCH_SPANS 64u
 #define COP__BATCH_SPACE (UINT32_C(64) << 10) /* enough for many; 8 KiB is the least */
 #define COP__BATCH_BYTES (UINT32_C(256) << 10)
 struct cop__batch {
     uint8_t *space; /* given by the caller */
     size_t size, used;
-    struct cop__span spans[COP__BATCH_SPANS];
+    size_t bytes;
     uint32_t count;
     uint32_t frames; /* whole ones, or pieces; the rest are counts and greetings */
-    size_t bytes;
+    struct iovec spans[COP__BATCH_SPANS];
 };
 
 void cop__batch_init(struct cop__batch *batch, uint8_t *space, size_t size);

@@ -186,14 +186,15 @@ int cop__stream_connect(struct cop__stream *stream, const struct sockaddr *addre
 /* Bytes taken by the kernel, perhaps none, or an error. */
 static ssize_t send_spans(struct cop__stream *stream, struct iovec *spans, size_t count)
 {
-    struct msghdr message = {.msg_iov = spans, .msg_iovlen = count};
     ssize_t done;
     ++*stream->base->writes;
     do {
-        if (count == 1)
+        if (count == 1) {
             done = send(stream->fd, spans[0].iov_base, spans[0].iov_len, MSG_NOSIGNAL);
-        else
+        } else {
+            struct msghdr message = {.msg_iov = spans, .msg_iovlen = count};
             done = sendmsg(stream->fd, &message, MSG_NOSIGNAL);
+        }
     } while (done < 0 && errno == EINTR);
     if (done < 0)
         return errno == EAGAIN ? 0 : -errno;
@@ -228,13 +229,13 @@ static void on_writable(struct cop__stream *stream)
 static void copy_rest(const struct cop__batch *batch, size_t done, uint8_t *out)
 {
     for (uint32_t i = 0; i < batch->count; i++) {
-        const struct cop__span *span = &batch->spans[i];
-        if (done >= span->length) {
-            done -= span->length;
+        const struct iovec *span = &batch->spans[i];
+        if (done >= span->iov_len) {
+            done -= span->iov_len;
             continue;
         }
-        memcpy(out, span->data + done, span->length - done);
-        out += span->length - done;
+        memcpy(out, (const uint8_t *)span->iov_base + done, span->iov_len - done);
+        out += span->iov_len - done;
         done = 0;
     }
 }
@@ -258,14 +259,10 @@ static int write_later(struct cop__stream *stream, const struct cop__batch *batc
     return error != 0 ? error : 1;
 }
 
-int cop__stream_write(struct cop__stream *stream, const struct cop__batch *batch)
+int cop__stream_write(struct cop__stream *stream, struct cop__batch *batch)
 {
-    struct iovec spans[COP__BATCH_SPANS];
     COP_ASSERT(!stream->pending && !is_closed(stream));
-    for (uint32_t i = 0; i < batch->count; i++)
-        spans[i] = (struct iovec){(void *)(uintptr_t)batch->spans[i].data,
-                                  batch->spans[i].length};
-    ssize_t done = send_spans(stream, spans, batch->count);
+    ssize_t done = send_spans(stream, batch->spans, batch->count);
     if (done < 0)
         return (int)done;
     return (size_t)done == batch->bytes ? 0 : write_later(stream, batch, (size_t)done);

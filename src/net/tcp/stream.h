@@ -59,7 +59,7 @@ int cop__stream_read(struct cop__stream *stream);
  * Writes a batch with one system call. 0: all of it. 1: the rest is pending; write nothing
  * before `drained`. Otherwise the error (UV_ENOMEM too): the connection is of no more use.
  */
-int cop__stream_write(struct cop__stream *stream, const struct cop__batch *batch);
+int cop__stream_write(struct cop__stream *stream, struct cop__batch *batch);
 /* How many bytes are pending. */
 size_t cop__stream_backlog(const struct cop__stream *stream);
 /* Whether `closed` will be called; if not, there was nothing to close. */
