@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "args.h"
 #include "commands.h"
+#include "heap.h"
 #include "json.h"
 #include "say.h"
 
@@ -391,6 +392,9 @@ static int run_swarm(const struct options *options)
 
 /* ---- the command ---------------------------------------------------------------------- */
 
+/* What a node in a sweep takes, with what the simulator keeps of it. */
+#define EXPECTED_NODE_BYTES 1536u
+
 int cmd_sim(int argc, char **argv)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -452,5 +456,8 @@ int cmd_sim(int argc, char **argv)
         return code;
     if (options.swarm)
         return run_swarm(&options);
-    return options.script ? run_file(&options) : run_protocol(&options);
+    if (options.script)
+        return run_file(&options);
+    heap_expect((size_t)options.nodes * EXPECTED_NODE_BYTES);
+    return run_protocol(&options);
 }

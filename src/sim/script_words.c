@@ -71,7 +71,7 @@ bool cop__word_number(struct cop__words *words, const char *what, uint64_t limit
 
 bool cop__word_id(struct cop__words *words, const char *what, cop_id *out)
 {
-    uint64_t value;
+    uint64_t value = 0;
     if (!cop__word_number(words, what, COP_MEMBERS_MAX - 1, &value))
         return false;
     *out = (cop_id)value;
