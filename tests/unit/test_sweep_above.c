@@ -181,11 +181,30 @@ static struct wirenet *lose_initiator(void)
     return net;
 }
 
+static void test_4_the_protocol_may_leave(void **state)
+{
+    (void)state;
+    struct wirenet *net = wirenet_create(7, "kary:2");
+    net->leaves = true;
+    wirenet_hold(net, 3, 1);
+    assert_int_equal(wirenet_probe(net, 0, 1, true), 0);
+    wirenet_settle(net);
+    wirenet_crash(net, 0);
+    wirenet_release(net);
+    wirenet_advance(net, COP_SEC); /* long before the bound */
+    wirenet_assert_nothing_kept(net);
+    for (cop_id id = 1; id < 7; id++)
+        assert_int_equal(net->nodes[id].losses, 1);
+    wirenet_destroy(net);
+}
+
 static void test_4_the_protocol_is_told_once(void **state)
 {
     (void)state;
     struct wirenet *net = lose_initiator();
     wirenet_advance(net, LONG);
+    for (cop_id id = 1; id < 7; id++)
+        assert_int_equal(net->nodes[id].losses, 1);
     wirenet_assert_told_once(net, 0, COP_ETIMEDOUT);
     wirenet_assert_nothing_kept(net);
     wirenet_destroy(net);
@@ -214,6 +233,7 @@ int main(void)
         cmocka_unit_test(test_3_the_outcome_reaches_those_who_know_nothing),
         cmocka_unit_test(test_3_who_is_not_in_it_is_passed_by),
         cmocka_unit_test(test_4_the_protocol_is_told_once),
+        cmocka_unit_test(test_4_the_protocol_may_leave),
         cmocka_unit_test(test_4_a_new_life_of_it_ends_the_old_sweeps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

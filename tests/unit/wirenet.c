@@ -21,10 +21,24 @@ static struct wirenet_node *seen_by(const struct cop_node *node)
     return (struct wirenet_node *)(void *)node->stats;
 }
 
+/* The net that a node is in: its stack is a part of it. */
+static struct wirenet *net_of(const struct cop_node *node)
+{
+    const char *stack = (const char *)node->stack;
+    return (struct wirenet *)(uintptr_t)(stack - offsetof(struct wirenet, stack));
+}
+
 static void witness_ask(struct cop_node *node, struct cop__sweep *sweep)
 {
     seen_by(node)->asks++;
     cop__probe_protocol.on_ask(node, sweep);
+}
+
+static void witness_loss(struct cop_node *node, struct cop__sweep *sweep)
+{
+    seen_by(node)->losses++;
+    if (net_of(node)->leaves)
+        cop__sweep_leave(node, sweep);
 }
 
 static void witness_outcome(struct cop_node *node, struct cop__sweep *sweep, int status,
@@ -37,12 +51,13 @@ static void witness_outcome(struct cop_node *node, struct cop__sweep *sweep, int
     cop__probe_protocol.on_outcome(node, sweep, status, payload);
 }
 
-/* The real stack, with the real protocol, but for the two functions above. */
+/* The real stack, with the real protocol, but for the functions above. */
 static void put_witness(struct wirenet *net, struct cop_node *node)
 {
     net->witness = cop__probe_protocol;
     net->witness.on_ask = witness_ask;
     net->witness.on_outcome = witness_outcome;
+    net->witness.on_initiator_lost = witness_loss;
     net->protocols[COP__PROBE_PROTOCOL] = &net->witness;
     net->stack = *node->stack;
     net->stack.protocols = net->protocols;

@@ -42,6 +42,7 @@ struct wirenet_node {
     uint32_t asks;      /* how often the protocol was run here */
     uint32_t outcomes;  /* how often it was told how a sweep ended */
     int outcome_status; /* the latest of them */
+    uint32_t losses;    /* how often that the initiator of a sweep is lost */
     uint32_t outcome_length;
 };
 
@@ -72,6 +73,7 @@ struct wirenet {
     uint32_t end_count;
     struct cop__random *random; /* NULL: first sent, first delivered */
     bool unchecked;             /* invariants are not looked at */
+    bool leaves;                /* the protocol leaves a sweep that lost its initiator */
 };
 
 /* All nodes have had their first tick, and nothing is under way. */
