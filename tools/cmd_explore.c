@@ -35,7 +35,7 @@ static bool on_progress(void *context, uint64_t states, uint32_t depth)
     return true;
 }
 
-/* ---- output --------------------------------------------------------------------------- */
+/* ---- output ---------------------------------------------------------------------- */
 
 static void print_json(const struct options *options, const struct total *total,
                        const char *failure)
@@ -73,7 +73,7 @@ static void print_text(const struct total *total)
            total->memory_bytes >> 10);
 }
 
-/* ---- exploring ------------------------------------------------------------------------ */
+/* ---- exploring ------------------------------------------------------------------- */
 
 static int show_failure(const struct options *options, const struct total *total,
                         const struct cop_sim_explore *config,
@@ -137,7 +137,7 @@ static int explore_tree(const struct options *options, const struct cop_shape *s
     return code;
 }
 
-/* ---- every tree ----------------------------------------------------------------------- */
+/* ---- every tree ------------------------------------------------------------------ */
 
 static int explore_parents(const struct options *options, const uint32_t *parents,
                            struct total *total)
@@ -196,7 +196,7 @@ static int explore_shape(const struct options *options, const char *text,
     return explore_tree(options, &shape, total);
 }
 
-/* ---- the command ---------------------------------------------------------------------- */
+/* ---- the command ----------------------------------------------------------------- */
 
 static int run(const struct options *options)
 {

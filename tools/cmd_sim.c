@@ -49,7 +49,7 @@ static uint64_t peak_rss_bytes(void)
     return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_maxrss * 1024 : 0;
 }
 
-/* ---- one script ----------------------------------------------------------------------- */
+/* ---- one script ------------------------------------------------------------------ */
 
 static void on_begin(void *context, struct cop_sim *sim)
 {
@@ -165,7 +165,7 @@ static int run_script(struct cop_sim_script *script, const struct options *optio
     return EXIT_DONE;
 }
 
-/* ---- where scripts come from ---------------------------------------------------------- */
+/* ---- where scripts come from ----------------------------------------------------- */
 
 static char *read_all(FILE *in)
 {
@@ -271,7 +271,7 @@ static int run_protocol(const struct options *options)
     return code;
 }
 
-/* ---- swarm ---------------------------------------------------------------------------- */
+/* ---- swarm ----------------------------------------------------------------------- */
 
 struct watch {
     struct progress progress;
@@ -390,7 +390,7 @@ static int run_swarm(const struct options *options)
     return report.failed ? show_failure(report.first_failed, swarm.flags) : EXIT_DONE;
 }
 
-/* ---- the command ---------------------------------------------------------------------- */
+/* ---- the command ----------------------------------------------------------------- */
 
 /* What a node in a sweep takes, with what the simulator keeps of it. */
 #define EXPECTED_NODE_BYTES 1536u

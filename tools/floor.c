@@ -37,7 +37,7 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* ---- edges --------------------------------------------------------------------------- */
+/* ---- edges ----------------------------------------------------------------------- */
 
 /* Two ends of a TCP connection over loopback. */
 static int tcp_pair(int out[2])
@@ -75,7 +75,7 @@ static int make_edge(const struct floor_config *config, int out[2])
     return made;
 }
 
-/* ---- messages ------------------------------------------------------------------------ */
+/* ---- messages -------------------------------------------------------------------- */
 
 static int write_message(int fd, const uint8_t *message, uint32_t length)
 {
@@ -118,7 +118,7 @@ static int write_down(struct place *place)
     return 0;
 }
 
-/* ---- blocking ------------------------------------------------------------------------ */
+/* ---- blocking -------------------------------------------------------------------- */
 
 static int blocking_down_and_up(struct place *place)
 {
@@ -140,7 +140,7 @@ static int blocking_turn(struct place *place)
     return place->rank == 0 ? 0 : write_message(place->fds[0], place->message, bytes);
 }
 
-/* ---- epoll --------------------------------------------------------------------------- */
+/* ---- epoll ----------------------------------------------------------------------- */
 
 /* 1 if a whole message has come on the edge, 0 if not yet. */
 static int take(struct place *place, uint32_t edge)
@@ -209,7 +209,7 @@ static int turn(struct place *place)
                                               : blocking_turn(place);
 }
 
-/* ---- processes ----------------------------------------------------------------------- */
+/* ---- processes ------------------------------------------------------------------- */
 
 static uint32_t count_children(const struct floor_config *config, uint32_t rank)
 {

@@ -193,8 +193,10 @@ struct cop_sim_config {
                      int status, struct cop_buf *result);
     /* One line of the trace, without line end. NULL: no text is made. */
     void (*trace)(void *context, const char *line);
-    /* Called by cop_sim_script_run when the nodes are there and nothing has happened yet,
-     * and when nothing more will. May be NULL. */
+    /*
+     * Called by cop_sim_script_run when the nodes are there and nothing has happened
+     * yet, and when nothing more will. May be NULL.
+     */
     void (*begin)(void *context, struct cop_sim *sim);
     void (*end)(void *context, struct cop_sim *sim);
     void *context;
@@ -311,7 +313,7 @@ int cop_sim_script_copy(const struct cop_sim_script *script,
 int cop_sim_script_add(struct cop_sim_script *script,
                        const struct cop_sim_action *action);
 /* Gives the script its shape: "radix:4", "hosts:flat" with `per_host` members each. */
-int cop_sim_script_shape(struct cop_sim_script *script, const char *shape,
+int cop_sim_script_shape(struct cop_sim_script *script, const char *text,
                          uint32_t per_host, char *message, size_t size);
 void cop_sim_script_free(struct cop_sim_script *script);
 
@@ -367,7 +369,7 @@ struct cop_sim_swarm_report {
 
 /* A seed on which a worker dies counts as failed. COP_EIO if there are no workers to be
  * had. */
-int cop_sim_swarm_run(const struct cop_sim_swarm *swarm,
+int cop_sim_swarm_run(const struct cop_sim_swarm *config,
                       struct cop_sim_swarm_report *out);
 
 /*

@@ -8,7 +8,7 @@
  */
 _Noreturn void cop__assert_fail(const char *what, const char *file, int line);
 
-#define COP_ASSERT(condition)                                                            \
+#define COP_ASSERT(condition)                                                          \
     ((condition) ? (void)0 : cop__assert_fail(#condition, __FILE__, __LINE__))
 
 #endif

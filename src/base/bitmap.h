@@ -13,7 +13,8 @@
  * A set with one reference whose bits are those of `ranks` (any order, repetition allowed,
  * each < n; may be NULL if count is 0). NULL if there is no memory.
  */
-struct cop_bitmap *cop__bitmap_create(uint32_t n, const cop_rank *ranks, uint32_t count);
+struct cop_bitmap *cop__bitmap_create(uint32_t n, const cop_rank *ranks,
+                                      uint32_t count);
 /* NULL stays NULL, and giving it back does nothing. */
 struct cop_bitmap *cop__bitmap_ref(struct cop_bitmap *map);
 void cop__bitmap_unref(struct cop_bitmap *map);

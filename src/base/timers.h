@@ -21,7 +21,8 @@ struct cop__timers {
 void cop__timers_init(struct cop__timers *timers);
 void cop__timer_init(struct cop__timer *timer);
 /* Starts, or moves a running one, which goes behind its equals. COP_TIME_NEVER stops it. */
-void cop__timer_start(struct cop__timers *timers, struct cop__timer *timer, cop_time deadline);
+void cop__timer_start(struct cop__timers *timers, struct cop__timer *timer,
+                      cop_time deadline);
 /* Does nothing if it is not running. */
 void cop__timer_stop(struct cop__timers *timers, struct cop__timer *timer);
 bool cop__timer_is_running(const struct cop__timer *timer);
@@ -33,7 +34,8 @@ cop_time cop__timers_deadline(const struct cop__timers *timers);
  * started while others fire then waits for the next tick, even if it is due already. The
  * price is a walk over such overdue newcomers; there is none where all start in the future.
  */
-struct cop__timer *cop__timers_pop(struct cop__timers *timers, cop_time now, uint64_t limit);
+struct cop__timer *cop__timers_pop(struct cop__timers *timers, cop_time now,
+                                   uint64_t limit);
 uint64_t cop__timers_limit(const struct cop__timers *timers);
 
 #endif

@@ -52,8 +52,10 @@ static void count_send(struct cop_node *node, enum cop__kind kind, uint32_t leng
 void cop__emit_send(struct cop_node *node, cop_id peer, cop_incarnation incarnation,
                     enum cop__kind kind, struct cop_buf *payload)
 {
-    if (!payload)
+    if (!payload) {
         cop__fail(node, COP_ENOMEM);
+        return;
+    }
     struct cop_effect *effect = append(node, COP_EFFECT_SEND);
     if (!effect) {
         cop_buf_unref(payload);

@@ -106,24 +106,24 @@ static int get_ranks(struct cop__reader *reader, struct cop_ranks *out)
     return reader->failed ? COP_EMALFORMED : 0;
 }
 
-int cop_probe_result(const struct cop_buf *buf, struct cop_probe_result *out)
+int cop_probe_result(const struct cop_buf *result, struct cop_probe_result *out)
 {
-    struct cop_probe_result result = {0};
-    struct cop__reader reader = cop__reader(buf->data, buf->length);
-    result.members = cop__get_u32(&reader);
-    result.answered = cop__get_u32(&reader);
-    result.fingerprint = cop__get_u64(&reader);
-    result.elapsed_ns = cop__get_u64(&reader);
-    int error = get_ranks(&reader, &result.dead);
+    struct cop_probe_result found = {0};
+    struct cop__reader reader = cop__reader(result->data, result->length);
+    found.members = cop__get_u32(&reader);
+    found.answered = cop__get_u32(&reader);
+    found.fingerprint = cop__get_u64(&reader);
+    found.elapsed_ns = cop__get_u64(&reader);
+    int error = get_ranks(&reader, &found.dead);
     if (!error)
-        error = get_ranks(&reader, &result.silent);
+        error = get_ranks(&reader, &found.silent);
     if (!error && !cop__reader_is_done(&reader))
         error = COP_EMALFORMED;
     if (error) {
-        cop_probe_result_free(&result);
+        cop_probe_result_free(&found);
         return error;
     }
-    *out = result;
+    *out = found;
     return 0;
 }
 

@@ -108,7 +108,7 @@ static void on_submit(void *of, struct cop_sim *sim, cop_id node,
     };
 }
 
-/* ---- one result ----------------------------------------------------------------------- */
+/* ---- one result ------------------------------------------------------------------ */
 
 /* Marks a set; false if a rank is not there, or marked already. */
 static bool mark(struct state *state, struct cop_sim *sim,

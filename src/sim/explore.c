@@ -43,7 +43,7 @@ struct search {
     int error;
 };
 
-/* ---- jobs ----------------------------------------------------------------------------- */
+/* ---- jobs ------------------------------------------------------------------------ */
 
 static void add_job(struct search *search, const struct job *job)
 {
@@ -73,7 +73,7 @@ static uint64_t memory(const struct search *search)
            search->job_capacity * sizeof(*search->jobs);
 }
 
-/* ---- replay --------------------------------------------------------------------------- */
+/* ---- replay ---------------------------------------------------------------------- */
 
 static bool find_path(struct search *search, uint32_t state)
 {
@@ -114,7 +114,7 @@ static void leave(struct search *search, struct cop__world *world)
     cop__world_destroy(world);
 }
 
-/* ---- failing -------------------------------------------------------------------------- */
+/* ---- failing --------------------------------------------------------------------- */
 
 /* Writes down the schedule: the path, and `last` if there is one. */
 static void describe(struct search *search, const struct cop__move *last)
@@ -149,7 +149,7 @@ static void found(struct search *search, const struct cop__world *world,
     search->stopped = true;
 }
 
-/* ---- expanding ------------------------------------------------------------------------ */
+/* ---- expanding ------------------------------------------------------------------- */
 
 static bool can_sleep(struct cop__move move)
 {
@@ -265,7 +265,7 @@ static void expand(struct search *search, const struct job *job)
     }
 }
 
-/* ---- the search ----------------------------------------------------------------------- */
+/* ---- the search ------------------------------------------------------------------ */
 
 static void begin(struct search *search)
 {

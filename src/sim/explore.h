@@ -33,7 +33,7 @@ bool cop__moves_has(const struct cop__moves *set, uint32_t n, struct cop__move m
 struct cop__moves cop__moves_elsewhere(const struct cop__moves *set, uint32_t n,
                                        uint32_t node);
 
-/* ---- explore_world.c -------------------------------------------------------------------- */
+/* ---- explore_world.c ------------------------------------------------------------- */
 
 /* Something on its way. */
 struct cop__item {
@@ -81,7 +81,7 @@ void cop__world_digest(const struct cop__world *world, uint64_t out[2]);
 void cop__world_print_move(const struct cop__world *world, struct cop__move move,
                            char *out, size_t size);
 
-/* ---- explore_set.c ---------------------------------------------------------------------- */
+/* ---- explore_set.c --------------------------------------------------------------- */
 
 #define COP__NO_STATE UINT32_MAX
 

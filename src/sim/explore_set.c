@@ -5,7 +5,7 @@
 
 /* States that were seen, by 128-bit key, and sets of moves. */
 
-/* ---- moves ---------------------------------------------------------------------------- */
+/* ---- moves ----------------------------------------------------------------------- */
 
 static uint32_t bit_of(uint32_t n, struct cop__move move)
 {
@@ -38,7 +38,7 @@ struct cop__moves cop__moves_elsewhere(const struct cop__moves *set, uint32_t n,
     return out;
 }
 
-/* ---- states --------------------------------------------------------------------------- */
+/* ---- states ---------------------------------------------------------------------- */
 
 static uint32_t *slot_of(const struct cop__states *states, const uint64_t key[2])
 {

@@ -16,7 +16,7 @@
 #define TIMEOUT_NS (10 * COP_SEC)
 #define TOKEN 1
 
-/* ---- ways ----------------------------------------------------------------------------- */
+/* ---- ways ------------------------------------------------------------------------ */
 
 static void put(struct cop__world *world, uint32_t from, uint32_t to,
                 const struct cop__item *item)
@@ -59,7 +59,7 @@ static void empty(struct cop__way *way)
     }
 }
 
-/* ---- connections ---------------------------------------------------------------------- */
+/* ---- connections ----------------------------------------------------------------- */
 
 static void put_up(struct cop__world *world, uint32_t of, uint32_t to)
 {
@@ -110,7 +110,7 @@ static void crash(struct cop__world *world, uint32_t id)
     }
 }
 
-/* ---- effects -------------------------------------------------------------------------- */
+/* ---- effects --------------------------------------------------------------------- */
 
 static void carry_send(struct cop__world *world, uint32_t id,
                        const struct cop_effect *effect)
@@ -167,7 +167,7 @@ static void step(struct cop__world *world, uint32_t id, struct cop_event *event,
         cop__sim_after_step(sim, id);
 }
 
-/* ---- moves ---------------------------------------------------------------------------- */
+/* ---- moves ----------------------------------------------------------------------- */
 
 static void submit(struct cop__world *world, struct cop__move move)
 {
@@ -320,7 +320,7 @@ uint32_t cop__world_moves(const struct cop__world *world,
     return count;
 }
 
-/* ---- looking -------------------------------------------------------------------------- */
+/* ---- looking --------------------------------------------------------------------- */
 
 static void digest_way(const struct cop__way *way, struct cop__digest *digest)
 {
@@ -407,7 +407,7 @@ void cop__world_print_move(const struct cop__world *world, struct cop__move move
     snprintf(out, size, "%u > %s%s", (unsigned)move.a, what, then);
 }
 
-/* ---- making --------------------------------------------------------------------------- */
+/* ---- making ---------------------------------------------------------------------- */
 
 static int bear(struct cop__world *world, uint32_t id)
 {

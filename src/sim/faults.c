@@ -5,7 +5,7 @@
 
 /* What each action does to the world. */
 
-/* ---- partitions ----------------------------------------------------------------------- */
+/* ---- partitions ------------------------------------------------------------------ */
 
 static bool has(const struct cop_sim_set *set, cop_id id)
 {
@@ -92,7 +92,7 @@ void cop__faults_cutoff(struct cop_sim *sim, uint64_t number)
         cut_off_node(sim, wall, id);
 }
 
-/* ---- crashes -------------------------------------------------------------------------- */
+/* ---- crashes --------------------------------------------------------------------- */
 
 static void empty_inbox(struct cop_sim *sim, struct cop__sim_node *node)
 {
@@ -151,7 +151,7 @@ bool cop__faults_due(const struct cop_sim *sim, cop_id id, enum cop_sim_when whe
     return false;
 }
 
-/* ---- the rest ------------------------------------------------------------------------- */
+/* ---- the rest -------------------------------------------------------------------- */
 
 static void pause_node(struct cop_sim *sim, cop_id id)
 {

@@ -37,7 +37,7 @@ struct shared {
 /* Seeds between two bytes. */
 #define NEWS_EVERY 16
 
-/* ---- one seed ------------------------------------------------------------------------- */
+/* ---- one seed -------------------------------------------------------------------- */
 
 static void note_failure(struct tally *tally, uint64_t seed)
 {
@@ -105,7 +105,7 @@ static int run_here(const struct cop_sim_swarm *swarm, struct cop_sim_swarm_repo
     return 0;
 }
 
-/* ---- workers -------------------------------------------------------------------------- */
+/* ---- workers --------------------------------------------------------------------- */
 
 static _Noreturn void run_seeds(const struct cop_sim_swarm *swarm,
                                 struct shared *shared, struct tally *tally, int news)
@@ -226,7 +226,7 @@ int cop_sim_swarm_run(const struct cop_sim_swarm *config,
     return error;
 }
 
-/* ---- one script in a process of its own ----------------------------------------------- */
+/* ---- one script in a process of its own ------------------------------------------ */
 
 struct shared_run {
     int error;

@@ -7,17 +7,19 @@
 #include <stdlib.h>
 
 /*
- * Connections, as the drivers of two nodes would keep them. The simulator knows at once
- * whether there is one (UP, the same at both ends); what the ends hear of it travels.
+ * Connections, as the drivers of two nodes would keep them. The simulator knows at
+ * once whether there is one (UP, the same at both ends); what the ends hear of it
+ * travels.
  *
  * Invariants:
  *   1. What goes from a to b arrives in order: never before `last` of the channel, and
  *      behind everything that is held.
- *   2. Between the break of a connection and RECONNECT the channel is `recovering`: what is
- *      under way is held when it arrives (its epoch is old), what is sent is held at once.
- *      RECONNECT comes after the last arrival, so then everything is in the list.
- *   3. Everything that an end hears of a life of its peer comes before everything that it
- *      hears of the next life: both travel on the same channel.
+ *   2. Between the break of a connection and RECONNECT the channel is `recovering`:
+ *      what is under way is held when it arrives (its epoch is old), what is sent is
+ *      held at once. RECONNECT comes after the last arrival, so then everything is in
+ *      the list.
+ *   3. Everything that an end hears of a life of its peer comes before everything that
+ *      it hears of the next life: both travel on the same channel.
  */
 
 static uint64_t channel_key(cop_id src, cop_id dst)
@@ -51,7 +53,7 @@ static struct cop__peer *channel(struct cop_sim *sim, cop_id src, cop_id dst)
     return peer;
 }
 
-/* ---- posting -------------------------------------------------------------------------- */
+/* ---- posting --------------------------------------------------------------------- */
 
 static uint32_t wire_bytes(const struct cop__sim_event *event)
 {
@@ -137,7 +139,7 @@ void cop__links_tell_down(struct cop_sim *sim, cop_id src, cop_id dst,
         end->flags &= (uint8_t)~COP__PEER_TOLD;
 }
 
-/* ---- connecting ----------------------------------------------------------------------- */
+/* ---- connecting ------------------------------------------------------------------ */
 
 /* The drivers shake hands: both ends will hear it before any frame. */
 static void join(struct cop_sim *sim, cop_id a, cop_id b)
@@ -251,7 +253,7 @@ void cop__links_send(struct cop_sim *sim, struct cop__sim_event *event)
         cop__sim_drop(sim, event);
 }
 
-/* ---- arriving ------------------------------------------------------------------------- */
+/* ---- arriving -------------------------------------------------------------------- */
 
 static bool is_lost(const struct cop_sim *sim, const struct cop__side *side,
                     const struct cop__sim_event *event)
@@ -315,7 +317,7 @@ bool cop__links_admit(struct cop_sim *sim, struct cop__sim_event *event)
     return admit_slowly(sim, event);
 }
 
-/* ---- breaking ------------------------------------------------------------------------- */
+/* ---- breaking -------------------------------------------------------------------- */
 
 static void drop_list(struct cop_sim *sim, struct cop__sim_event *event)
 {
@@ -503,7 +505,7 @@ void cop__links_retry(struct cop_sim *sim)
     free(keys);
 }
 
-/* ---- dying ---------------------------------------------------------------------------- */
+/* ---- dying ----------------------------------------------------------------------- */
 
 /* How much of what is on its way still arrives. */
 static void cut(struct cop_sim *sim, cop_id dead, cop_id peer)
@@ -550,7 +552,7 @@ void cop__links_crash(struct cop_sim *sim, cop_id id)
     cop_id *ids = cop__peers_sorted(&sim->nodes[id].peers, &count);
     if (!ids && sim->nodes[id].peers.count > 0)
         cop_sim_fail(sim, "sim", "out of memory");
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; ids && i < count; i++) {
         lose(sim, id, ids[i]);
         struct cop__peer *peer = cop__peers_find(&sim->nodes[id].peers, ids[i]);
         peer->flags = 0;

@@ -103,7 +103,7 @@ int cop_sim_at(struct cop_sim *sim, const struct cop_sim_action *action)
     return 0;
 }
 
-/* ---- looking in ----------------------------------------------------------------------- */
+/* ---- looking in ------------------------------------------------------------------ */
 
 const char *cop_sim_failure(const struct cop_sim *sim)
 {

@@ -15,7 +15,7 @@ struct cop__net {
     cop_time *uplinks; /* SWITCH: and that of a switch to the others */
 };
 
-/* ---- making --------------------------------------------------------------------------- */
+/* ---- making ---------------------------------------------------------------------- */
 
 /* The dimensions of the smallest near cube that holds n. */
 static void near_cube(uint32_t n, uint32_t dims[3])
@@ -104,7 +104,7 @@ void cop__net_destroy(struct cop__net *net)
     free(net);
 }
 
-/* ---- models --------------------------------------------------------------------------- */
+/* ---- models ---------------------------------------------------------------------- */
 
 static cop_time later(cop_time a, cop_time b) { return a > b ? a : b; }
 

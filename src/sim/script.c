@@ -223,7 +223,7 @@ int cop_sim_script_parse(const char *text, struct cop_sim_script *out, char *mes
     return 0;
 }
 
-/* ---- printing ------------------------------------------------------------------------- */
+/* ---- printing -------------------------------------------------------------------- */
 
 static void print_flags(FILE *out, const struct cop_sim_script *script)
 {
@@ -282,7 +282,7 @@ char *cop_sim_script_print(const struct cop_sim_script *script)
     return text;
 }
 
-/* ---- owning --------------------------------------------------------------------------- */
+/* ---- owning ---------------------------------------------------------------------- */
 
 int cop_sim_script_copy(const struct cop_sim_script *script, struct cop_sim_script *out)
 {

@@ -8,7 +8,7 @@
 
 /* The lines that say what happens: reading and printing. */
 
-/* ---- reading -------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------- */
 
 /* "3" or "3-7", in one word. */
 static bool parse_range(const char *text, struct cop_sim_range *out)
@@ -217,7 +217,7 @@ bool cop__parse_action(struct cop__words *words, struct cop_sim_script *script)
            cop__words_wrong(words, "out of memory");
 }
 
-/* ---- printing ------------------------------------------------------------------------- */
+/* ---- printing -------------------------------------------------------------------- */
 
 static void print_set(const struct cop_sim_set *set, char *out, size_t size)
 {

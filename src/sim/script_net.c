@@ -129,7 +129,7 @@ bool cop__parse_net(struct cop__words *words, struct cop_sim_script *script)
     return cop__words_end(words);
 }
 
-/* ---- printing ------------------------------------------------------------------------- */
+/* ---- printing -------------------------------------------------------------------- */
 
 struct text {
     char *out;

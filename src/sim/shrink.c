@@ -19,7 +19,7 @@ struct shrink {
     int error;
 };
 
-/* ---- the same violation --------------------------------------------------------------- */
+/* ---- the same violation ---------------------------------------------------------- */
 
 /* A violation without its numbers: "probe # calls # dead". */
 static void kind_of(const char *failure, char *out, size_t size)
@@ -50,7 +50,7 @@ static bool fails_the_same(void *context, const struct cop_sim_script *script)
     return !sought->kind[0] || strcmp(kind, sought->kind) == 0;
 }
 
-/* ---- trying --------------------------------------------------------------------------- */
+/* ---- trying ---------------------------------------------------------------------- */
 
 /* Takes over `trial`: as the best so far if it fails, else it is freed. */
 static bool keep_if_fails(struct shrink *shrink, struct cop_sim_script *trial)
@@ -96,7 +96,7 @@ static void drop_actions(struct shrink *shrink)
     }
 }
 
-/* ---- fewer nodes ---------------------------------------------------------------------- */
+/* ---- fewer nodes ----------------------------------------------------------------- */
 
 static bool clip_set(struct cop_sim_set *set, uint32_t nodes)
 {
@@ -206,7 +206,7 @@ static void simplify_shape(struct shrink *shrink)
     }
 }
 
-/* ---- simpler options ------------------------------------------------------------------ */
+/* ---- simpler options ------------------------------------------------------------- */
 
 static void plain_net(struct cop_sim_script *script)
 {
@@ -263,7 +263,7 @@ static void simplify_options(struct shrink *shrink)
     }
 }
 
-/* ---- simpler actions ------------------------------------------------------------------ */
+/* ---- simpler actions ------------------------------------------------------------- */
 
 static bool plain_shape(struct cop_sim_action *action)
 {
@@ -328,7 +328,7 @@ static void simplify_actions(struct shrink *shrink)
     }
 }
 
-/* ---- all of it ------------------------------------------------------------------------ */
+/* ---- all of it ------------------------------------------------------------------- */
 
 static void shrink_rounds(struct shrink *shrink)
 {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- small things that all parts use -------------------------------------------------- */
+/* ---- small things that all parts use --------------------------------------------- */
 
 cop_incarnation cop__sim_incarnation(const struct cop_sim *sim, cop_id id)
 {
@@ -78,7 +78,7 @@ bool cop_sim_buggify(struct cop_sim *sim, uint32_t place, uint32_t rarity)
     return cop_sim_draw(sim, COP__PLACE_BUGGIFY, place, sim->draws++, rarity) == 0;
 }
 
-/* ---- making and ending ---------------------------------------------------------------- */
+/* ---- making and ending ----------------------------------------------------------- */
 
 int cop__sim_bear(struct cop_sim *sim, cop_id id)
 {
@@ -173,7 +173,7 @@ void cop_sim_destroy(struct cop_sim *sim)
     free(sim);
 }
 
-/* ---- ticks ---------------------------------------------------------------------------- */
+/* ---- ticks ----------------------------------------------------------------------- */
 
 /*
  * One tick of a node counts, the one at `armed`. A deadline that moves earlier gets a new
@@ -219,7 +219,7 @@ static bool tick_is_due(struct cop_sim *sim, const struct cop__sim_event *event)
     return true;
 }
 
-/* ---- one step of one node ------------------------------------------------------------- */
+/* ---- one step of one node -------------------------------------------------------- */
 
 static struct cop_event event_for_node(const struct cop_sim *sim,
                                        const struct cop__sim_event *event,
@@ -305,7 +305,7 @@ static void handle(struct cop_sim *sim, struct cop__sim_event *event)
     cop__sim_drop(sim, event);
 }
 
-/* ---- what waits for a busy node ------------------------------------------------------- */
+/* ---- what waits for a busy node -------------------------------------------------- */
 
 void cop__sim_wake(struct cop_sim *sim, cop_id id, cop_time time)
 {
@@ -365,7 +365,7 @@ static void deliver(struct cop_sim *sim, struct cop__sim_event *event)
         handle(sim, event);
 }
 
-/* ---- the loop ------------------------------------------------------------------------- */
+/* ---- the loop -------------------------------------------------------------------- */
 
 /* What moves the world rather than a node. */
 static void dispatch_world(struct cop_sim *sim, struct cop__sim_event *event)

@@ -38,7 +38,7 @@ static bool chance(struct draw *draw, uint32_t percent)
 
 static cop_id any_node(struct draw *draw) { return (cop_id)below(draw, draw->n); }
 
-/* ---- size and shape ------------------------------------------------------------------- */
+/* ---- size and shape -------------------------------------------------------------- */
 
 static uint32_t draw_size(struct draw *draw)
 {
@@ -105,7 +105,7 @@ static void draw_shape(struct draw *draw)
         cop_sim_script_shape(draw->script, text, per_host, message, sizeof(message));
 }
 
-/* ---- network -------------------------------------------------------------------------- */
+/* ---- network --------------------------------------------------------------------- */
 
 static int draw_recorded(struct draw *draw, struct cop_sim_net *net)
 {
@@ -146,7 +146,7 @@ static void draw_net(struct draw *draw)
         net->compute_ns = between(draw, 1, 20) * COP_USEC;
 }
 
-/* ---- requests ------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------- */
 
 static void add(struct draw *draw, const struct cop_sim_action *action)
 {
@@ -194,7 +194,7 @@ static void draw_probe(struct draw *draw, uint64_t token)
     add(draw, &end);
 }
 
-/* ---- faults --------------------------------------------------------------------------- */
+/* ---- faults ---------------------------------------------------------------------- */
 
 static void draw_crash(struct draw *draw)
 {
@@ -318,7 +318,7 @@ static void draw_faults(struct draw *draw)
     }
 }
 
-/* ---- all of it ------------------------------------------------------------------------ */
+/* ---- all of it ------------------------------------------------------------------- */
 
 static int reread(struct cop_sim_script *script)
 {

@@ -55,7 +55,7 @@ void cop__trace_line(struct cop_sim *sim, const char *format, ...)
     sim->config.trace(sim->config.context, line);
 }
 
-/* ---- events --------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------- */
 
 void cop__print_frame(const char *verb, const char *whom, uint16_t kind,
                       const struct cop_buf *payload, char *out, size_t size)
@@ -135,7 +135,7 @@ void cop__trace_action(struct cop_sim *sim, const struct cop_sim_action *action)
     cop__trace_line(sim, "* %s", what ? what + 1 : text);
 }
 
-/* ---- effects -------------------------------------------------------------------------- */
+/* ---- effects --------------------------------------------------------------------- */
 
 static bool same_message(const struct cop_effect *a, const struct cop_effect *b)
 {

@@ -139,7 +139,7 @@ struct cop_sim {
     char failure[256];
 };
 
-/* ---- places of draws ------------------------------------------------------------------ */
+/* ---- places of draws ------------------------------------------------------------- */
 
 enum cop__place {
     COP__PLACE_JITTER = 1,
@@ -155,7 +155,7 @@ enum cop__place {
     COP__PLACE_LIVENESS,
 };
 
-/* ---- sim.c ------------------------------------------------------------------------------ */
+/* ---- sim.c ----------------------------------------------------------------------- */
 
 #define COP__FIRST_INCARNATION UINT64_C(1)
 cop_incarnation cop__sim_incarnation(const struct cop_sim *sim, cop_id id);
@@ -182,11 +182,11 @@ void cop__sim_arm(struct cop_sim *sim, cop_id id);
 /* Makes the node look into its inbox at `time`. */
 void cop__sim_wake(struct cop_sim *sim, cop_id id, cop_time time);
 
-/* ---- carry.c ---------------------------------------------------------------------------- */
+/* ---- carry.c --------------------------------------------------------------------- */
 
 void cop__sim_carry(struct cop_sim *sim, cop_id id);
 
-/* ---- peers.c ---------------------------------------------------------------------------- */
+/* ---- peers.c --------------------------------------------------------------------- */
 
 /* NULL if there is none. A pointer holds until the next add to the same table. */
 struct cop__peer *cop__peers_find(const struct cop__peers *peers, cop_id id);
@@ -196,7 +196,7 @@ struct cop__peer *cop__peers_add(struct cop__peers *peers, cop_id id);
 cop_id *cop__peers_sorted(const struct cop__peers *peers, uint32_t *count);
 void cop__peers_fini(struct cop__peers *peers);
 
-/* ---- links.c ---------------------------------------------------------------------------- */
+/* ---- links.c --------------------------------------------------------------------- */
 
 /* Sends a frame event (src, dst, frame_kind, word, view and payload are set). */
 void cop__links_send(struct cop_sim *sim, struct cop__sim_event *event);
@@ -217,7 +217,7 @@ struct cop__side *cop__links_side(struct cop_sim *sim, cop_id src, cop_id dst,
                                   bool make);
 void cop__links_fini(struct cop_sim *sim);
 
-/* ---- faults.c --------------------------------------------------------------------------- */
+/* ---- faults.c -------------------------------------------------------------------- */
 
 /* Does the action of that index in sim->actions. */
 void cop__faults_apply(struct cop_sim *sim, uint32_t index);
@@ -235,7 +235,7 @@ void cop__faults_cutoff(struct cop_sim *sim, uint64_t number);
 const struct cop__partition *cop__faults_partition(const struct cop_sim *sim,
                                                    uint64_t number);
 
-/* ---- network.c -------------------------------------------------------------------------- */
+/* ---- network.c ------------------------------------------------------------------- */
 
 int cop__net_create(const struct cop_sim *sim, struct cop__net **out);
 void cop__net_destroy(struct cop__net *net);
@@ -243,7 +243,7 @@ void cop__net_destroy(struct cop__net *net);
 cop_time cop__net_arrival(struct cop_sim *sim, cop_id src, cop_id dst, uint32_t bytes,
                           cop_time depart);
 
-/* ---- trace.c ---------------------------------------------------------------------------- */
+/* ---- trace.c --------------------------------------------------------------------- */
 
 void cop__trace_event(struct cop_sim *sim, const struct cop__sim_event *event);
 void cop__trace_effects(struct cop_sim *sim, cop_id id);

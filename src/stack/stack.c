@@ -9,7 +9,9 @@
  * one place that knows all of them.
  */
 
-static const struct cop__protocol *const protocols[] = {
+#define PROTOCOLS 1u
+
+static const struct cop__protocol *const protocols[PROTOCOLS] = {
     [COP__PROBE_PROTOCOL] = &cop__probe_protocol,
 };
 
@@ -33,7 +35,7 @@ static const struct cop__stack stack = {
         },
     .admit = cop__detect_admit,
     .protocols = protocols,
-    .protocol_count = sizeof protocols / sizeof *protocols,
+    .protocol_count = PROTOCOLS,
 };
 
 int cop_node_create(const struct cop_config *config, struct cop_node **out)

@@ -21,7 +21,7 @@ static uint8_t next(struct input *input)
     return input->at < input->end ? *input->at++ : 0;
 }
 
-/* ---- counting on one's fingers ------------------------------------------------------- */
+/* ---- counting on one's fingers --------------------------------------------------- */
 
 struct plain {
     int value[N_MAX];
@@ -57,7 +57,7 @@ static enum cop__relation relation_of(const struct cop_tree *tree,
     return common == b->size ? COP__AROUND : COP__OVERLAP;
 }
 
-/* ---- checks -------------------------------------------------------------------------- */
+/* ---- checks ---------------------------------------------------------------------- */
 
 static void check_same(const struct cop_tree *tree, const struct cop__cover *cover,
                        const struct plain *plain)
@@ -123,7 +123,7 @@ static void check_pair(const struct cop_tree *tree, const struct cop__cover *a,
         check_union(tree, a, b, x, y);
 }
 
-/* ---- reading the input --------------------------------------------------------------- */
+/* ---- reading the input ----------------------------------------------------------- */
 
 static bool read_tree(struct input *input, struct cop_tree *out)
 {

@@ -38,7 +38,7 @@ static uint8_t next(struct world *world)
 /* Members, and now and then somebody who is none. */
 static cop_id next_id(struct world *world) { return next(world) % (world->n + 1); }
 
-/* ---- steps --------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------- */
 
 static bool is_well_formed(uint16_t kind, const struct cop_buf *payload)
 {
@@ -107,7 +107,7 @@ static int step(struct world *world, struct cop_event *event)
     return error;
 }
 
-/* ---- frames -------------------------------------------------------------------------- */
+/* ---- frames ---------------------------------------------------------------------- */
 
 static uint32_t put_beliefs(struct world *world, struct cop__writer *writer)
 {
@@ -321,7 +321,7 @@ static void receive(struct world *world, bool arbitrary)
     cop_buf_unref(payload);
 }
 
-/* ---- other events -------------------------------------------------------------------- */
+/* ---- other events ---------------------------------------------------------------- */
 
 static void submit(struct world *world)
 {
@@ -382,7 +382,7 @@ static void one_event(struct world *world)
     step(world, &event);
 }
 
-/* ---- one history --------------------------------------------------------------------- */
+/* ---- one history ----------------------------------------------------------------- */
 
 static void begin(struct world *world)
 {

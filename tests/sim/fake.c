@@ -135,7 +135,7 @@ const struct cop_sim_actor fake_actor = {
     .deadline = deadline,
 };
 
-/* ---- simulations of fakes ------------------------------------------------------------- */
+/* ---- simulations of fakes -------------------------------------------------------- */
 
 struct cop_sim *fake_sim(uint32_t nodes, const struct cop_sim_net *net, uint32_t flags)
 {

@@ -76,7 +76,7 @@ static void test_reduction_keeps_every_state(void **state)
     assert_true(some.transitions < all.transitions);
 }
 
-/* ---- what is wrong on purpose --------------------------------------------------------- */
+/* ---- what is wrong on purpose ---------------------------------------------------- */
 
 /* A node that never hears REFUSED of rank 1 waits for it for ever. */
 static int deaf_step(void *node, const struct cop_event *event,

@@ -100,7 +100,7 @@ static void run(const struct setting *setting, const struct boundary *deaths,
     cop_sim_script_free(&script);
 }
 
-/* ---- boundaries ----------------------------------------------------------------------- */
+/* ---- boundaries ------------------------------------------------------------------ */
 
 struct counts {
     uint64_t sends[NODES_MAX], receives[NODES_MAX];
@@ -144,7 +144,7 @@ static void find_boundaries(const struct setting *setting, uint64_t beyond,
     }
 }
 
-/* ---- deaths --------------------------------------------------------------------------- */
+/* ---- deaths ---------------------------------------------------------------------- */
 
 static void one_death(const struct setting *setting)
 {

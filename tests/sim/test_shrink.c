@@ -84,7 +84,7 @@ static void test_a_good_script_is_not_cut(void **state)
     cop_sim_script_free(&script);
 }
 
-/* ---- a node that aborts ---------------------------------------------------------------- */
+/* ---- a node that aborts ---------------------------------------------------------- */
 
 static int step_or_abort(void *node, const struct cop_event *event,
                          struct cop_effects *effects)

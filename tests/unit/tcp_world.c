@@ -70,7 +70,7 @@ void world_destroy(struct world *world)
     free(world);
 }
 
-/* ---- sockets ------------------------------------------------------------------------- */
+/* ---- sockets --------------------------------------------------------------------- */
 
 static int listen_unix(struct world *world, const char *name, struct cop__address *out)
 {
@@ -114,7 +114,7 @@ int world_dial(struct world *world, cop_id id)
     return fd;
 }
 
-/* ---- sides --------------------------------------------------------------------------- */
+/* ---- sides ----------------------------------------------------------------------- */
 
 static void on_line(void *context, enum cop_log_level level, const char *line)
 {
@@ -247,7 +247,7 @@ void world_crash(struct side *side)
     world_close(side);
 }
 
-/* ---- traffic ------------------------------------------------------------------------- */
+/* ---- traffic --------------------------------------------------------------------- */
 
 void side_send(struct side *side, cop_id to, uint16_t kind, uint32_t count,
                uint32_t length)
@@ -285,7 +285,7 @@ uint32_t side_downs(const struct side *side, cop_id other)
     return side->downs[other][0] + side->downs[other][1] + side->downs[other][2];
 }
 
-/* ---- time ---------------------------------------------------------------------------- */
+/* ---- time ------------------------------------------------------------------------ */
 
 static void on_look(uv_timer_t *timer)
 {

@@ -40,7 +40,7 @@ static void assert_all_believe(const struct wirenet *net, cop_id about,
                      (unsigned)about);
 }
 
-/* ---- evidence ------------------------------------------------------------------------ */
+/* ---- evidence -------------------------------------------------------------------- */
 
 static void test_neighbours_are_watched(void **state)
 {
@@ -182,7 +182,7 @@ static void test_who_hears_from_a_suspect_tells_it(void **state)
     wirenet_destroy(net);
 }
 
-/* ---- news ---------------------------------------------------------------------------- */
+/* ---- news ------------------------------------------------------------------------ */
 
 /* D3: what changes within a short time travels together, to every neighbour. */
 static void test_news_travels_together(void **state)
@@ -301,7 +301,7 @@ static void test_a_lie_is_denied_everywhere(void **state)
         }
 }
 
-/* ---- many ---------------------------------------------------------------------------- */
+/* ---- many ------------------------------------------------------------------------ */
 
 /* More than fits in one frame goes in several, and all of it arrives. */
 static void test_news_larger_than_a_frame(void **state)

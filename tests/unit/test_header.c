@@ -58,7 +58,7 @@ static int decode_with_length(uint16_t kind, uint32_t length)
     return cop__header_decode(bytes, &got);
 }
 
-/* ---- frame headers ------------------------------------------------------------------- */
+/* ---- frame headers --------------------------------------------------------------- */
 
 static void test_header_round_trip(void **state)
 {
@@ -257,7 +257,7 @@ static void test_reserved_is_ignored_when_read(void **state)
     assert_same(&ask, &got);
 }
 
-/* ---- link records -------------------------------------------------------------------- */
+/* ---- link records ---------------------------------------------------------------- */
 
 static const uint8_t types[] = {
     COP__RECORD_HELLO, COP__RECORD_WELCOME, COP__RECORD_REFUSE, COP__RECORD_FRAME,

@@ -28,7 +28,7 @@ static void assert_untouched(const struct wirenet *net, uint64_t digest)
     assert_true(cop_node_digest(net->nodes[SELF].node) == digest);
 }
 
-/* ---- frames by hand ------------------------------------------------------------------ */
+/* ---- frames by hand -------------------------------------------------------------- */
 
 /* The first sweep of node 0, as node 0 would tell of it. */
 static struct cop__msg_ask any_ask(void)
@@ -128,7 +128,7 @@ static struct cop_frame any_news(const struct wirenet *net, cop_id from)
     return wirenet_frame(net, from, SELF, COP__KIND_NEWS, cop__encode_news(&nothing));
 }
 
-/* ---- every way to be ignored --------------------------------------------------------- */
+/* ---- every way to be ignored ----------------------------------------------------- */
 
 static void test_ignored_receiver(void **state)
 {

@@ -14,7 +14,7 @@
 #include "net/tcp/notice.h"
 #include "wire/messages.h"
 
-/* ---- two ends ------------------------------------------------------------------------ */
+/* ---- two ends -------------------------------------------------------------------- */
 
 struct ends {
     struct cop__session near, far; /* near sends, far receives */
@@ -105,7 +105,7 @@ static int deliver(struct ends *ends, uint32_t step, uint32_t *lengths, uint32_t
     return 0;
 }
 
-/* ---- cases --------------------------------------------------------------------------- */
+/* ---- cases ----------------------------------------------------------------------- */
 
 static void frames_come_whole_in_any_parts(void **state)
 {
@@ -325,7 +325,7 @@ static void wishes_travel_with_every_record(void **state)
     ends_destroy(ends);
 }
 
-/* ---- greetings ----------------------------------------------------------------------- */
+/* ---- greetings ------------------------------------------------------------------- */
 
 static struct cop_view *view;
 

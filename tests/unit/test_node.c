@@ -16,7 +16,7 @@
 
 static struct wirenet *create(void) { return wirenet_create(N, "kary:2"); }
 
-/* ---- life ---------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------ */
 
 static void test_create_checks(void **state)
 {
@@ -142,7 +142,7 @@ static void test_out_of_memory_is_for_good(void **state)
     wirenet_destroy(net);
 }
 
-/* ---- requests ------------------------------------------------------------------------ */
+/* ---- requests -------------------------------------------------------------------- */
 
 static void test_impossible_requests(void **state)
 {
@@ -189,7 +189,7 @@ static void test_congestion(void **state)
     wirenet_destroy(net);
 }
 
-/* ---- watching, digests, sizes -------------------------------------------------------- */
+/* ---- watching, digests, sizes ---------------------------------------------------- */
 
 static void test_watches_are_counted(void **state)
 {

@@ -13,7 +13,7 @@
 /* cmocka wants these first */
 #include <cmocka.h>
 
-/* ---- results ------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------- */
 
 /* A result with one dead and one silent member. */
 static struct cop_buf *make_result(struct wirenet **out)
@@ -116,7 +116,7 @@ static void test_a_cluster_of_one(void **state)
     wirenet_destroy(net);
 }
 
-/* ---- at random ----------------------------------------------------------------------- */
+/* ---- at random ------------------------------------------------------------------- */
 
 /* What a seed is made of. */
 struct run {

@@ -44,7 +44,7 @@ static void assert_belief(const struct wirenet *net, cop_id id,
                      status == COP_SUSPECT);
 }
 
-/* ---- a join-semilattice -------------------------------------------------------------- */
+/* ---- a join-semilattice ---------------------------------------------------------- */
 
 static struct cop__belief random_belief(struct cop__random *random)
 {
@@ -137,7 +137,7 @@ static void test_merge_is_idempotent(void **state)
     }
 }
 
-/* ---- the order of what is said ------------------------------------------------------- */
+/* ---- the order of what is said --------------------------------------------------- */
 
 static void test_the_larger_wins(void **state)
 {
@@ -192,7 +192,7 @@ static void test_nonsense_is_not_believed(void **state)
     wirenet_destroy(net);
 }
 
-/* ---- denial -------------------------------------------------------------------------- */
+/* ---- denial ---------------------------------------------------------------------- */
 
 static void test_who_lives_denies(void **state)
 {
@@ -248,7 +248,7 @@ static void test_denials_do_not_wrap(void **state)
     wirenet_destroy(net);
 }
 
-/* ---- lives --------------------------------------------------------------------------- */
+/* ---- lives ----------------------------------------------------------------------- */
 
 /* A frame is enough to learn of a new life, and the old one is not heard any more. */
 static void test_a_new_life_is_learned_from_its_frame(void **state)

@@ -20,7 +20,7 @@
 #include "net/tcp/handshake.h"
 #include "wire/messages.h"
 
-/* ---- the model ----------------------------------------------------------------------- */
+/* ---- the model ------------------------------------------------------------------- */
 
 #define WIRES 16
 
@@ -443,7 +443,7 @@ static void breaks_lose_nothing(void **state)
     free(model);
 }
 
-/* ---- by hand ------------------------------------------------------------------------- */
+/* ---- by hand --------------------------------------------------------------------- */
 
 static void push_one(struct cop__session *session, cop_incarnation receiver,
                      uint32_t length)

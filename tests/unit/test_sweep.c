@@ -23,7 +23,7 @@ static const char *const shapes[] = {"kary:2",    "kary:3", "radix:4",
                                      "knomial:2", "flat",   "chain"};
 #define SHAPES (sizeof shapes / sizeof *shapes)
 
-/* ---- 1: completion ------------------------------------------------------------------- */
+/* ---- 1: completion --------------------------------------------------------------- */
 
 static void complete_one(const char *shape, uint32_t n, cop_id root, bool outcome)
 {
@@ -105,7 +105,7 @@ static void test_1_deadlines_cascade(void **state)
     wirenet_destroy(net);
 }
 
-/* ---- 2: a child lost while I wait ---------------------------------------------------- */
+/* ---- 2: a child lost while I wait ------------------------------------------------ */
 
 /* The parts of an ANSWER that is on its way; its bytes are borrowed. */
 static struct cop__bytes parts_of(const struct wirenet *net, cop_id from, cop_id to)

@@ -19,7 +19,7 @@
 /* Longer than any sweep of these tests takes. */
 #define LONG (30 * COP_SEC)
 
-/* ---- 3: my parent lost --------------------------------------------------------------- */
+/* ---- 3: my parent lost ----------------------------------------------------------- */
 
 /* 0 never had a connection to 3, and is told of its death by the lineage in the question. */
 static void test_3_lineage_names_two_lost_generations(void **state)
@@ -167,7 +167,7 @@ static void test_3_who_is_not_in_it_is_passed_by(void **state)
     wirenet_destroy(net);
 }
 
-/* ---- 4: the initiator's death -------------------------------------------------------- */
+/* ---- 4: the initiator's death ---------------------------------------------------- */
 
 static struct wirenet *lose_initiator(void)
 {

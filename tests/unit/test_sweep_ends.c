@@ -21,7 +21,7 @@ static void hold_upward(struct wirenet *net)
         net->held[id][(id - 1) / 2] = true;
 }
 
-/* ---- the window ---------------------------------------------------------------------- */
+/* ---- the window ------------------------------------------------------------------ */
 
 static void test_window(void **state)
 {
@@ -91,7 +91,7 @@ static void test_many_at_once(void **state)
     wirenet_destroy(net);
 }
 
-/* ---- abort --------------------------------------------------------------------------- */
+/* ---- abort ----------------------------------------------------------------------- */
 
 static void abort_everywhere(bool outcome)
 {
@@ -142,7 +142,7 @@ static void test_abort_after_the_end_is_refused(void **state)
     wirenet_destroy(net);
 }
 
-/* ---- taken for dead ------------------------------------------------------------------ */
+/* ---- taken for dead -------------------------------------------------------------- */
 
 /* 1 goes around 3 and answers without it; then 3 denies. What it adds goes up on its own. */
 static void test_a_late_part_is_a_supplement(void **state)
@@ -229,7 +229,7 @@ static void test_a_suspect_that_asks_is_answered(void **state)
     wirenet_destroy(net);
 }
 
-/* ---- shapes -------------------------------------------------------------------------- */
+/* ---- shapes ---------------------------------------------------------------------- */
 
 /* A request may name its own tree. */
 static void test_a_shape_of_its_own(void **state)

@@ -19,7 +19,7 @@
 /* Longer than any sweep of these tests takes. */
 #define LONG (30 * COP_SEC)
 
-/* ---- 5: late, repeated, foreign ------------------------------------------------------ */
+/* ---- 5: late, repeated, foreign -------------------------------------------------- */
 
 /* Every frame twice: as if nothing had happened. */
 static void test_5_repeated_frames_do_nothing(void **state)
@@ -149,7 +149,7 @@ static void test_5_outcomes_do_not_pile_up(void **state)
     wirenet_destroy(net);
 }
 
-/* ---- 6: by connection or by message -------------------------------------------------- */
+/* ---- 6: by connection or by message ---------------------------------------------- */
 
 /* What node 0 does when it learns of the loss of 1, in any tree of seven. */
 static uint64_t digest_after_loss(bool by_message, bool outcome, uint32_t *asked)
@@ -200,7 +200,7 @@ static void test_6_losses_travel_with_the_answer(void **state)
     wirenet_destroy(net);
 }
 
-/* ---- 7: who joins later -------------------------------------------------------------- */
+/* ---- 7: who joins later ---------------------------------------------------------- */
 
 static void test_7_a_new_life_knows_where_everything_stands(void **state)
 {

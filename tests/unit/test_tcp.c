@@ -151,7 +151,7 @@ static struct cluster *cluster_create(int family, uint32_t n)
     return cluster;
 }
 
-/* ---- running ------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------- */
 
 static void on_look(uv_timer_t *timer)
 {
@@ -219,7 +219,7 @@ static void cluster_destroy(struct cluster *cluster)
     free(cluster);
 }
 
-/* ---- cases --------------------------------------------------------------------------- */
+/* ---- cases ----------------------------------------------------------------------- */
 
 static void everybody_answers(void **state)
 {

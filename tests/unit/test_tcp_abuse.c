@@ -49,7 +49,7 @@ static void assert_undisturbed(struct world *world)
     }
 }
 
-/* ---- strangers ----------------------------------------------------------------------- */
+/* ---- strangers ------------------------------------------------------------------- */
 
 struct wait {
     int fd;
@@ -259,7 +259,7 @@ static void of_many_strangers_the_oldest_goes(void **state)
     world_destroy(world);
 }
 
-/* ---- descriptors --------------------------------------------------------------------- */
+/* ---- descriptors ----------------------------------------------------------------- */
 
 /* No more descriptors than are open now, plus `more`. */
 static void limit_descriptors(rlim_t more, struct rlimit *old)
@@ -324,7 +324,7 @@ static void no_descriptor_to_connect_with(void **state)
     }
 }
 
-/* ---- ageing -------------------------------------------------------------------------- */
+/* ---- ageing ---------------------------------------------------------------------- */
 
 static bool third_has_aged_thrice(void *context)
 {
@@ -372,7 +372,7 @@ static void only_what_nobody_needs_ages(void **state)
     }
 }
 
-/* ---- piling up ----------------------------------------------------------------------- */
+/* ---- piling up ------------------------------------------------------------------- */
 
 static void the_node_hears_of_the_backlog(void **state)
 {

@@ -22,7 +22,7 @@
 static const int families[] = {AF_UNIX, AF_INET};
 #define FOR_FAMILIES(i) for (size_t i = 0; i < 2; i++)
 
-/* ---- conditions ---------------------------------------------------------------------- */
+/* ---- conditions ------------------------------------------------------------------ */
 
 /* All that sides 0 and 1 have sent to each other has come. */
 static bool both_have_all(void *context)
@@ -44,7 +44,7 @@ static bool first_is_up(void *context)
     return world->sides[0].ups[1] > 0;
 }
 
-/* ---- promise 4: nothing lost, nothing twice ------------------------------------------ */
+/* ---- promise 4: nothing lost, nothing twice -------------------------------------- */
 
 static void frames_go_both_ways(void **state)
 {
@@ -149,7 +149,7 @@ static void crossing_connects_make_one(void **state)
     }
 }
 
-/* ---- a wire that breaks at any byte -------------------------------------------------- */
+/* ---- a wire that breaks at any byte ---------------------------------------------- */
 
 /*
  * A thread that stands between side 0 and side 1: it takes a connection, makes one to the
@@ -257,7 +257,7 @@ static void breaks_at_any_byte_lose_nothing(void **state)
     }
 }
 
-/* ---- promises 5 and 6: reasons ------------------------------------------------------- */
+/* ---- promises 5 and 6: reasons --------------------------------------------------- */
 
 static void nobody_there_is_refused(void **state)
 {
@@ -362,7 +362,7 @@ static void a_farewell_is_refused_only_if_needed(void **state)
     world_destroy(world);
 }
 
-/* ---- promise 7: lives ---------------------------------------------------------------- */
+/* ---- promise 7: lives ------------------------------------------------------------ */
 
 static bool first_met_second_life(void *context)
 {

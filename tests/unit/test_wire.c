@@ -39,7 +39,7 @@ static uint32_t random_count(struct arena *arena)
     return (uint32_t)cop__random_below(&arena->random, ELEMENTS_MAX);
 }
 
-/* ---- a random message, and whether two are the same ---------------------------------- */
+/* ---- a random message, and whether two are the same ------------------------------ */
 
 #define FILL_8(name) message->name = (uint8_t)cop__random_next(&arena->random);
 #define FILL_16(name) message->name = (uint16_t)cop__random_next(&arena->random);
@@ -199,7 +199,7 @@ static void test_damage_is_not_fatal(void **state)
     }
 }
 
-/* ---- lists that claim too much ------------------------------------------------------- */
+/* ---- lists that claim too much --------------------------------------------------- */
 
 /* A message with all its counts and lengths set to `count`, and nothing behind them. */
 #define CLAIM_8(name) cop__put_u8(&writer, 1);
@@ -328,7 +328,7 @@ static void test_elements(void **state)
     assert_int_equal(got.mode, mark.mode);
 }
 
-/* ---- printing ------------------------------------------------------------------------ */
+/* ---- printing -------------------------------------------------------------------- */
 
 /* Every field is named; too little room cuts the line but not its length. */
 #define EXPECT_FIELD(field) assert_non_null(strstr(line, " " #field "="));
@@ -377,7 +377,7 @@ static void test_print_values(void **state)
     cop_buf_unref(buf);
 }
 
-/* ---- the table ----------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------- */
 
 static void test_table(void **state)
 {

@@ -13,7 +13,7 @@
 /* More deliveries than this without an end in sight are a loop. */
 #define DELIVERIES_MAX 1000000u
 
-/* ---- a protocol that is watched ------------------------------------------------------ */
+/* ---- a protocol that is watched -------------------------------------------------- */
 
 /* A node knows its statistics, and those are the first thing in a wirenet_node. */
 static struct wirenet_node *seen_by(const struct cop_node *node)
@@ -64,7 +64,7 @@ static void put_witness(struct wirenet *net, struct cop_node *node)
     node->stack = &net->stack;
 }
 
-/* ---- the queue ----------------------------------------------------------------------- */
+/* ---- the queue ------------------------------------------------------------------- */
 
 static void push(struct wirenet *net, struct wirenet_item item)
 {
@@ -123,7 +123,7 @@ uint32_t wirenet_count(const struct wirenet *net, cop_id from, cop_id to,
     return count;
 }
 
-/* ---- connections --------------------------------------------------------------------- */
+/* ---- connections ----------------------------------------------------------------- */
 
 bool wirenet_lives(const struct wirenet *net, cop_id id)
 {
@@ -189,7 +189,7 @@ static void carry_out(struct wirenet *net, cop_id id, const struct cop_effect *e
     }
 }
 
-/* ---- life ---------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------ */
 
 int wirenet_start(struct wirenet *net, cop_id id)
 {
@@ -280,7 +280,7 @@ void wirenet_hold(struct wirenet *net, cop_id from, cop_id to)
 
 void wirenet_release(struct wirenet *net) { memset(net->held, 0, sizeof net->held); }
 
-/* ---- steps --------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------- */
 
 int wirenet_event(struct wirenet *net, cop_id id, struct cop_event *event)
 {
@@ -409,7 +409,7 @@ void wirenet_advance(struct wirenet *net, cop_time by)
     net->now = end;
 }
 
-/* ---- frames by hand ------------------------------------------------------------------ */
+/* ---- frames by hand -------------------------------------------------------------- */
 
 struct cop_frame wirenet_frame(const struct wirenet *net, cop_id from, cop_id to,
                                enum cop__kind kind, struct cop_buf *payload)

@@ -73,7 +73,7 @@ struct wirenet {
     uint32_t end_count;
     struct cop__random *random; /* NULL: first sent, first delivered */
     bool unchecked;             /* invariants are not looked at */
-    bool leaves;                /* the protocol leaves a sweep that lost its initiator */
+    bool leaves; /* the protocol leaves a sweep that lost its initiator */
 };
 
 /* All nodes have had their first tick, and nothing is under way. */

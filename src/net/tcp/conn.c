@@ -6,7 +6,7 @@
 #include "base/assert.h"
 #include "net/tcp/table.h"
 
-/* ---- making and ending --------------------------------------------------------------- */
+/* ---- making and ending ----------------------------------------------------------- */
 
 static void on_alarm(struct cop__alarm *alarm, cop_time now);
 
@@ -109,7 +109,7 @@ void cop__conn_lost(struct cop__conn *conn, int error)
     cop__peer_mark_dirty(peer);
 }
 
-/* ---- the handshake ------------------------------------------------------------------- */
+/* ---- the handshake --------------------------------------------------------------- */
 
 /* Writes one record at once; there is nothing in front of it. 0, 1 or an error. */
 static int write_greeting(struct cop__conn *conn, const uint8_t *bytes, size_t length)
@@ -304,7 +304,7 @@ static void on_welcome(struct cop__conn *conn, const struct cop__item *item)
     open_conn(conn, peer);
 }
 
-/* ---- what comes in ------------------------------------------------------------------- */
+/* ---- what comes in --------------------------------------------------------------- */
 
 static void on_frame(struct cop__conn *conn, struct cop__item *item)
 {
@@ -454,7 +454,7 @@ const struct cop__stream_events cop__conn_events = {
     .closed = on_closed,
 };
 
-/* ---- ageing -------------------------------------------------------------------------- */
+/* ---- ageing ---------------------------------------------------------------------- */
 
 void cop__conn_say_bye(struct cop__conn *conn)
 {

@@ -54,7 +54,7 @@ struct cop__tcp {
     void (*closed)(void *context);
 };
 
-/* ---- events and effects -------------------------------------------------------------- */
+/* ---- events and effects ---------------------------------------------------------- */
 
 static void stop_node(struct cop__tcp *tcp, int error)
 {
@@ -210,7 +210,7 @@ static void on_tick(void *context, cop_time now)
     }
 }
 
-/* ---- when there is no more news ------------------------------------------------------ */
+/* ---- when there is no more news -------------------------------------------------- */
 
 static void tell_ended(struct cop__tcp *tcp)
 {
@@ -242,7 +242,7 @@ static void settle(struct cop__tcp *tcp)
 /* After it has read all that there was: one write for each peer, not for each frame. */
 static void on_check(uv_check_t *check) { settle(check->data); }
 
-/* ---- life ---------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------ */
 
 static cop_time or_default(cop_time value, cop_time standard)
 {

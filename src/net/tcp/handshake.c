@@ -32,7 +32,7 @@ void cop__acquaintance_fini(struct cop__acquaintance *acquaintance)
     cop__session_fini(&acquaintance->session);
 }
 
-/* ---- saying -------------------------------------------------------------------------- */
+/* ---- saying ---------------------------------------------------------------------- */
 
 /* Puts the record in front of a body, and gives the body back. */
 static size_t write_record(struct cop__record record, struct cop_buf *body,
@@ -121,7 +121,7 @@ size_t cop__refuse_write(enum cop__refusal refusal, uint8_t out[COP__GREETING_MA
     return write_record(record, cop__encode_refuse(&refuse), out);
 }
 
-/* ---- judging ------------------------------------------------------------------------- */
+/* ---- judging --------------------------------------------------------------------- */
 
 /* The version comes first in every greeting, whatever may follow it in another one. */
 static bool is_other_version(const struct cop_buf *body)

@@ -69,7 +69,7 @@ struct cop__acquaintance {
 void cop__acquaintance_init(struct cop__acquaintance *acquaintance);
 void cop__acquaintance_fini(struct cop__acquaintance *acquaintance);
 
-/* ---- saying -------------------------------------------------------------------------- */
+/* ---- saying ---------------------------------------------------------------------- */
 
 #define COP__GREETING_MAX 256u
 
@@ -85,7 +85,7 @@ size_t cop__welcome_write(const struct cop__identity *identity,
                           uint8_t out[COP__GREETING_MAX]);
 size_t cop__refuse_write(enum cop__refusal refusal, uint8_t out[COP__GREETING_MAX]);
 
-/* ---- judging ------------------------------------------------------------------------- */
+/* ---- judging --------------------------------------------------------------------- */
 
 /* Decodes a HELLO and judges its sender by what we are, not by what was before. */
 enum cop__refusal cop__hello_judge(const struct cop__identity *identity,

@@ -20,7 +20,7 @@ void cop__link_open(struct cop__link *link, struct cop__session *session)
     link->bulk_offset = 0;
 }
 
-/* ---- bytes in ------------------------------------------------------------------------ */
+/* ---- bytes in -------------------------------------------------------------------- */
 
 /*
  * The next `length` bytes in one place, or NULL if they have not all come. In the common
@@ -239,7 +239,7 @@ int cop__link_input(struct cop__link *link, struct cop__bytes *in,
     }
 }
 
-/* ---- bytes out ----------------------------------------------------------------------- */
+/* ---- bytes out ------------------------------------------------------------------- */
 
 /* Payloads up to this size are copied: cheaper than one more element for the kernel. */
 #define COPY_MAX 4096u

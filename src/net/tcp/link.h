@@ -17,7 +17,7 @@
 /* BULK frames are cut into pieces of this size, so that control can go in between. */
 #define COP__PIECE_SIZE (UINT32_C(16) << 10)
 
-/* ---- bytes in ------------------------------------------------------------------------ */
+/* ---- bytes in -------------------------------------------------------------------- */
 
 /*
  * An incremental parser. A record may come in any number of parts. Nothing is allocated for
@@ -52,7 +52,7 @@ struct cop__item {
     struct cop_buf *body;   /* HELLO, WELCOME, REFUSE: to be given back by the caller */
 };
 
-/* ---- the link ------------------------------------------------------------------------ */
+/* ---- the link -------------------------------------------------------------------- */
 
 struct cop__link {
     struct cop__session *session; /* NULL until cop__link_open */
@@ -77,7 +77,7 @@ void cop__link_open(struct cop__link *link, struct cop__session *session);
 int cop__link_input(struct cop__link *link, struct cop__bytes *in,
                     struct cop__item *out);
 
-/* ---- bytes out ----------------------------------------------------------------------- */
+/* ---- bytes out ------------------------------------------------------------------- */
 
 /*
  * What is to be written next: heads and small payloads are copied to `space`, large ones

@@ -12,7 +12,7 @@
 /* Counts that nothing else carries are told after one to two of these. */
 #define TELL_EVERY (100 * COP_MSEC)
 
-/* ---- the table ----------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------- */
 
 struct cop__peer *cop__peer_get(struct cop__peers *peers, cop_id id)
 {
@@ -57,7 +57,7 @@ void cop__peers_handle_closed(struct cop__peers *peers)
         finish(peers);
 }
 
-/* ---- events -------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------- */
 
 static void tell(struct cop__peers *peers, const struct cop_event *event)
 {
@@ -88,7 +88,7 @@ void cop__peer_down(struct cop__peer *peer, enum cop_down why)
     tell(peer->peers, &event);
 }
 
-/* ---- what waits ---------------------------------------------------------------------- */
+/* ---- what waits ------------------------------------------------------------------ */
 
 void cop__peer_weigh(struct cop__peer *peer)
 {
@@ -174,7 +174,7 @@ void cop__peers_flush(struct cop__peers *peers)
     }
 }
 
-/* ---- counts -------------------------------------------------------------------------- */
+/* ---- counts ---------------------------------------------------------------------- */
 
 /*
  * Counts usually travel with frames. Those that have waited for a whole turn go alone; so
@@ -208,7 +208,7 @@ void cop__peers_tell_later(struct cop__peers *peers)
                          cop__clock_now() + TELL_EVERY);
 }
 
-/* ---- what the node wants ------------------------------------------------------------- */
+/* ---- what the node wants --------------------------------------------------------- */
 
 static void on_overflow(struct cop__peer *peer)
 {
@@ -289,7 +289,7 @@ int cop__peers_cut(struct cop__peers *peers, cop_id id)
     return 0;
 }
 
-/* ---- life ---------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------ */
 
 int cop__peers_create(const struct cop__peers_config *config, struct cop__peers **out)
 {

@@ -58,7 +58,7 @@ void cop__session_fini(struct cop__session *session)
     }
 }
 
-/* ---- sending ------------------------------------------------------------------------- */
+/* ---- sending --------------------------------------------------------------------- */
 
 static int grow(struct cop__lane *lane)
 {
@@ -119,7 +119,7 @@ bool cop__session_is_owing(const struct cop__session *session)
            session->lanes[COP__LANE_BULK].count > 0;
 }
 
-/* ---- receiving and counting ---------------------------------------------------------- */
+/* ---- receiving and counting ------------------------------------------------------ */
 
 void cop__session_received(struct cop__session *session, enum cop__lane_index index,
                            uint32_t bytes)
@@ -181,7 +181,7 @@ int cop__session_counted(struct cop__session *session, const struct cop__counts 
     return 0;
 }
 
-/* ---- connections --------------------------------------------------------------------- */
+/* ---- connections ----------------------------------------------------------------- */
 
 /* A frame that names a life of its receiver is of no use to a later one. */
 static bool is_outlived(const struct cop__kept *kept, cop_incarnation incarnation)

@@ -58,7 +58,7 @@ struct cop__counts {
 void cop__session_init(struct cop__session *session);
 void cop__session_fini(struct cop__session *session);
 
-/* ---- sending ------------------------------------------------------------------------- */
+/* ---- sending --------------------------------------------------------------------- */
 
 /*
  * Keeps a frame and takes a reference to its payload.
@@ -78,7 +78,7 @@ void cop__session_advance(struct cop__session *session, enum cop__lane_index ind
 /* Something is kept, sent or not. */
 bool cop__session_is_owing(const struct cop__session *session);
 
-/* ---- receiving and counting ---------------------------------------------------------- */
+/* ---- receiving and counting ------------------------------------------------------ */
 
 /* One more frame came, of `bytes` on the wire. */
 void cop__session_received(struct cop__session *session, enum cop__lane_index index,
@@ -96,7 +96,7 @@ bool cop__session_must_tell(const struct cop__session *session);
 int cop__session_counted(struct cop__session *session,
                          const struct cop__counts *counts);
 
-/* ---- connections --------------------------------------------------------------------- */
+/* ---- connections ----------------------------------------------------------------- */
 
 /*
  * The other side lives as `incarnation`. If that is not the one of before, everything starts

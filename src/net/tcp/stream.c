@@ -32,7 +32,7 @@ void cop__stream_init(struct cop__stream *stream, struct cop__stream_base *base)
     stream->fd = -1;
 }
 
-/* ---- reading ------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------- */
 
 static bool is_closed(const struct cop__stream *stream) { return stream->fd < 0; }
 
@@ -75,7 +75,7 @@ static void on_broken(struct cop__stream *stream)
         stream->base->events->ended(stream, UV_ECONNRESET);
 }
 
-/* ---- events of libuv ----------------------------------------------------------------- */
+/* ---- events of libuv ------------------------------------------------------------- */
 
 static void on_writable(struct cop__stream *stream);
 static void on_event(uv_poll_t *uv, int status, int events);
@@ -118,7 +118,7 @@ int cop__stream_read(struct cop__stream *stream)
     return poll_for(stream, stream->pending ? UV_READABLE | UV_WRITABLE : UV_READABLE);
 }
 
-/* ---- making -------------------------------------------------------------------------- */
+/* ---- making ---------------------------------------------------------------------- */
 
 static int set_option(int fd, int level, int name, int value)
 {
@@ -181,7 +181,7 @@ int cop__stream_connect(struct cop__stream *stream, const struct sockaddr *addre
     return 1;
 }
 
-/* ---- writing ------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------- */
 
 /* Bytes taken by the kernel, perhaps none, or an error. */
 static ssize_t send_spans(struct cop__stream *stream, struct iovec *spans, size_t count)
@@ -273,7 +273,7 @@ size_t cop__stream_backlog(const struct cop__stream *stream)
     return stream->pending ? stream->pending->length - stream->pending->done : 0;
 }
 
-/* ---- closing ------------------------------------------------------------------------- */
+/* ---- closing --------------------------------------------------------------------- */
 
 static void on_close(uv_handle_t *handle)
 {

@@ -78,7 +78,7 @@ struct cop__peers {
         base; /* last: its space is hardly ever touched as a whole */
 };
 
-/* ---- peers.c ------------------------------------------------------------------------- */
+/* ---- peers.c --------------------------------------------------------------------- */
 
 /* The peer of an id, made if it is new; NULL if there is no memory. */
 struct cop__peer *cop__peer_get(struct cop__peers *peers, cop_id id);
@@ -92,7 +92,7 @@ void cop__peers_handle_closed(struct cop__peers *peers);
 void cop__peer_up(struct cop__peer *peer);
 void cop__peer_down(struct cop__peer *peer, enum cop_down why);
 
-/* ---- attempts.c ---------------------------------------------------------------------- */
+/* ---- attempts.c ------------------------------------------------------------------ */
 
 /* Makes a connection unless there is one, or one under way. */
 void cop__peer_connect(struct cop__peer *peer);
@@ -105,7 +105,7 @@ void cop__attempt_drop(struct cop__peer *peer);
 /* Does what `again` is for when it fires. */
 void cop__attempt_again(struct cop__alarm *alarm, cop_time now);
 
-/* ---- conn.c -------------------------------------------------------------------------- */
+/* ---- conn.c ---------------------------------------------------------------------- */
 
 extern const struct cop__stream_events cop__conn_events;
 
@@ -126,7 +126,7 @@ void cop__conn_review(struct cop__conn *conn);
 void cop__conn_lost(struct cop__conn *conn, int error);
 void cop__conn_say_bye(struct cop__conn *conn);
 
-/* ---- accept.c ------------------------------------------------------------------------ */
+/* ---- accept.c -------------------------------------------------------------------- */
 
 int cop__accept_start(struct cop__peers *peers);
 void cop__accept_stop(struct cop__peers *peers);
