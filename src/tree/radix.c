@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/assert.h"
 #include "tree/kary.h"
 
 /*
@@ -66,6 +67,7 @@ static cop_rank child_towards(const struct cop__layout *at, cop_rank ancestor,
     uint32_t shift = shift_of(at);
     struct route to = route_to(shift, place);
     uint32_t child_level = route_to(shift, ancestor).level + 1;
+    COP_ASSERT(child_level <= to.level); /* `place` is properly below */
     uint64_t digits = to.digits >> (shift * (to.level - child_level));
     return (cop_rank)(first_on(shift, child_level) + digits);
 }
