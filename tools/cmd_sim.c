@@ -152,6 +152,7 @@ static int run_script(struct cop_sim_script *script, const struct options *optio
     script->config.trace = options->trace ? on_trace : NULL;
     script->config.context = &costs;
     int error = cop_sim_script_run(script, &report);
+    script->config.context = NULL; /* it does not outlive this function */
     if (error)
         return fail(error == COP_EINVAL ? EXIT_USAGE : EXIT_FAILED, "sim: %s",
                     error == COP_EINVAL ? "a node, a time or the network does not fit"

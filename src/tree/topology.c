@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "tree/shape.h"
 #include "tree/table.h"
 
@@ -378,6 +379,7 @@ static struct cop_shape_table *create_table(uint32_t n, size_t label_bytes)
     table->as.file.slot = next += n;
     table->as.file.label_at = next += n;
     table->as.file.first = next + n;
+    COP_ASSERT(label_bytes > 0); /* every rank has a name */
     table->as.file.labels = malloc(label_bytes);
     if (table->as.file.labels == NULL) {
         free(table);
@@ -392,6 +394,7 @@ static void fill_ranks(const struct parser *parser, const uint32_t *queue,
     uint32_t at = 0;
     uint32_t children = 1;
     for (cop_rank rank = 0; rank < table->n; rank++) {
+        /* The queue has all n names. NOLINTNEXTLINE(clang-analyzer-core.*) */
         const struct name *name = &parser->names[queue[rank]];
         table->as.file.parent[rank] =
             rank == 0 ? COP_RANK_NONE : parser->names[name->parent].rank;

@@ -212,16 +212,16 @@ int wirenet_start(struct wirenet *net, cop_id id)
     return 0;
 }
 
-struct wirenet *wirenet_create_empty(uint32_t n, const char *text)
+struct wirenet *wirenet_create_empty(uint32_t n, const char *shape)
 {
     assert_true(n <= WIRENET_NODES);
     struct wirenet *net = calloc(1, sizeof *net);
     assert_non_null(net);
-    struct cop_shape shape;
-    assert_int_equal(cop_shape_parse(text, &shape, NULL, 0), 0);
+    struct cop_shape parsed;
+    assert_int_equal(cop_shape_parse(shape, &parsed, NULL, 0), 0);
     net->n = n;
     net->now = COP_SEC;
-    assert_int_equal(cop_view_create_static(n, &shape, 1, &net->view), 0);
+    assert_int_equal(cop_view_create_static(n, &parsed, 1, &net->view), 0);
     return net;
 }
 
