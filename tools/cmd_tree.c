@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 /*
  * `coppice tree`: what a shape looks like, and what a repair makes of it. Nothing is
@@ -182,21 +181,6 @@ static int read_dead(const char *list, uint32_t n, struct cop_ranks *out)
 
 static const char *const repair_names[] = {"splice", "promote", "rebalance"};
 
-/* UTF-8, unless the environment names another character set. */
-static bool is_utf8(void)
-{
-    static const char *const variables[] = {"LC_ALL", "LC_CTYPE", "LANG"};
-    for (size_t i = 0; i < 3; i++) {
-        const char *value = getenv(variables[i]);
-        if (value == NULL || *value == '\0')
-            continue;
-        const char *set = strchr(value, '.');
-        return set != NULL && (strncasecmp(set, ".utf-8", 6) == 0 ||
-                               strncasecmp(set, ".utf8", 5) == 0);
-    }
-    return true;
-}
-
 static const char *label(const void *context, cop_rank rank)
 {
     return cop_shape_label(context, rank);
@@ -291,7 +275,7 @@ static int print_tree(const struct request *request, const struct cop_tree *tree
 {
     struct draw_options options = {
         .color = has_colour(stdout),
-        .utf8 = !request->ascii && is_utf8(),
+        .utf8 = !request->ascii && has_utf8(),
         .fold = tree->n > FOLD_ABOVE,
         .lines = (uint32_t)request->lines,
         .label = tree->shape.kind == COP_SHAPE_TABLE ? label : NULL,

@@ -118,18 +118,17 @@ static int gather_folded(const struct cop_node *node, const struct cop__sweep *s
     return error;
 }
 
-/* Parts [from, to) as they are. */
-static int gather_pieces(const struct cop__sweep *sweep, uint32_t from, uint32_t to,
-                         struct answer *out)
+/* All parts as they are. */
+static int gather_pieces(const struct cop__sweep *sweep, struct answer *out)
 {
     out->flags = ANSWER_PIECES;
     size_t length = 0;
-    for (uint32_t i = from; i < to; i++)
+    for (uint32_t i = 0; i < sweep->part_count; i++)
         length += part_bytes(&sweep->parts[i].cover, sweep->parts[i].payload);
     if (reserve(out, length))
         return COP_ENOMEM;
     struct cop__writer writer = cop__writer(out->parts, out->length);
-    for (uint32_t i = from; i < to; i++)
+    for (uint32_t i = 0; i < sweep->part_count; i++)
         put_part(&writer, &sweep->parts[i].cover, sweep->parts[i].payload);
     return 0;
 }
@@ -141,7 +140,7 @@ static struct cop_buf *make_answer(const struct cop_node *node,
     init_answer(&answer);
     int error = gather_lost(node, sweep, &answer);
     if (!error && sweep->part_count > 0)
-        error = sweep->pieces ? gather_pieces(sweep, 0, sweep->part_count, &answer)
+        error = sweep->pieces ? gather_pieces(sweep, &answer)
                               : gather_folded(node, sweep, &answer);
     struct cop_buf *frame = error ? NULL : encode_answer(node, sweep, &answer);
     fini_answer(&answer);

@@ -55,12 +55,6 @@ int cop__cover_add_all(struct cop__cover *cover, const struct cop__cover *other)
     return 0;
 }
 
-int cop__cover_copy(const struct cop__cover *from, struct cop__cover *out)
-{
-    *out = (struct cop__cover){0};
-    return cop__cover_add_all(out, from);
-}
-
 /* ---- order ----------------------------------------------------------------------- */
 
 static bool is_single(const struct cop__mark *mark)

@@ -43,7 +43,6 @@ static inline const struct cop__mark *cop__cover_marks(const struct cop__cover *
 }
 
 void cop__cover_fini(struct cop__cover *cover);
-int cop__cover_copy(const struct cop__cover *from, struct cop__cover *out);
 
 /* Appends a mark without sorting; call settle when all are there. */
 int cop__cover_add(struct cop__cover *cover, cop_rank rank, enum cop__mark_mode mode);

@@ -43,10 +43,9 @@ struct cop__part {
     struct cop_buf *owner;     /* the frame it came in, or my contribution */
 };
 
-/* Flags of ASK, ANSWER and TURN. */
+/* Flags of ASK and ANSWER. */
 #define ASK_OUTCOME 0x01u
 #define ANSWER_PIECES 0x01u /* the finest I have: replaces what I sent before */
-#define TURN_OWES 0x01u     /* has not answered anybody yet */
 
 /*
  * Invariants:

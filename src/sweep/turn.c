@@ -102,7 +102,6 @@ void cop__sweep_turn(struct cop_node *node, struct cop__sweep *sweep)
         .incarnation = sweep->incarnation,
         .sequence = sweep->sequence,
         .mark = cop__origin_mark(node, sweep->initiator, sweep->incarnation),
-        .flags = sweep->answered ? 0 : TURN_OWES,
         .lineage = {lineage, count},
     };
     COP__COUNT(node, turns);

@@ -33,7 +33,6 @@ int cop__header_decode(const uint8_t in[COP__HEADER_SIZE], struct cop_header *ou
  * sender's latest attempt to connect to the other.
  */
 #define COP__RECORD_SIZE 24u
-#define COP__RECORD_MAX (COP__FRAME_MAX_BODY)
 #define COP__FRAME_MAX_BODY (COP__HEADER_SIZE + (UINT32_C(1) << 20))
 
 enum cop__record_type {

@@ -51,7 +51,7 @@
     U32(initiator) U64(incarnation) U64(sequence) U64(mark) U64(floor) U8(flags)           \
     BYTES(parts) LIST(lost, belief)
 #define COP__FIELDS_turn(U8, U16, U32, U64, BYTES, LIST)                                   \
-    U32(initiator) U64(incarnation) U64(sequence) U64(mark) U8(flags)                      \
+    U32(initiator) U64(incarnation) U64(sequence) U64(mark)                                \
     LIST(lineage, belief)
 #define COP__FIELDS_outcome(U8, U16, U32, U64, BYTES, LIST)                                \
     U32(initiator) U64(incarnation) U64(sequence) U64(mark) U32(status) BYTES(payload)

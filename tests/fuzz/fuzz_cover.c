@@ -78,9 +78,9 @@ static void check_same(const struct cop_tree *tree, const struct cop__cover *cov
 static void check_rewritten(const struct cop_tree *tree, const struct cop__cover *cover,
                             const struct plain *plain)
 {
-    struct cop__cover copy, again;
+    struct cop__cover copy = {0}, again;
     uint8_t bytes[4 * N_MAX * COP__SIZE_mark];
-    COP_ASSERT(cop__cover_copy(cover, &copy) == 0);
+    COP_ASSERT(cop__cover_add_all(&copy, cover) == 0);
     COP_ASSERT(cop__cover_rewrite(tree, &copy) == 0);
     check_same(tree, &copy, plain);
     COP_ASSERT(cop__cover_bytes(&copy) <= sizeof bytes);
@@ -99,11 +99,11 @@ static void check_union(const struct cop_tree *tree, const struct cop__cover *a,
                         const struct plain *y)
 {
     struct plain both = *x;
-    struct cop__cover sum;
+    struct cop__cover sum = {0};
     both.size = x->size + y->size;
     for (cop_rank rank = 0; rank < tree->n; rank++)
         both.value[rank] += y->value[rank];
-    COP_ASSERT(cop__cover_copy(a, &sum) == 0);
+    COP_ASSERT(cop__cover_add_all(&sum, a) == 0);
     COP_ASSERT(cop__cover_add_all(&sum, b) == 0);
     COP_ASSERT(cop__cover_rewrite(tree, &sum) == 0);
     check_same(tree, &sum, &both);

@@ -217,7 +217,7 @@ static struct cop_buf *build_turn(struct world *world, const struct name *name)
     uint32_t count = put_beliefs(world, &writer);
     struct cop__msg_turn turn = {
         name->initiator, name->incarnation, name->sequence,
-        name->mark,      next(world) & 1,   {lineage, count},
+        name->mark,      {lineage, count},
     };
     return cop__encode_turn(&turn);
 }

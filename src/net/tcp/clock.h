@@ -13,7 +13,7 @@
  *
  * The timer is a descriptor, not a uv_timer: while one of those runs, every wait of the loop
  * has a time limit, and the kernel starts and stops a clock for each. Where a message costs
- * a few microseconds, that is a tenth of it.
+ * a few microseconds, that shows.
  */
 struct cop__alarm {
     struct cop__timer timer;
