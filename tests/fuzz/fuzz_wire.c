@@ -66,7 +66,7 @@ static void try_record(const uint8_t *data)
     uint8_t bytes[COP__RECORD_SIZE];
     if (cop__record_decode(data, &record) != 0)
         return;
-    COP_ASSERT(record.length <= COP__RECORD_MAX);
+    COP_ASSERT(record.length <= COP__FRAME_MAX_BODY);
     cop__record_encode(&record, bytes);
     COP_ASSERT(memcmp(bytes, data, COP__RECORD_SIZE) == 0);
 }
