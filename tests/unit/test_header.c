@@ -316,14 +316,15 @@ static void test_record_length(void **state)
     for (size_t i = 0; i < TYPES; i++) {
         struct cop__record sent = {.type = types[i], .length = UINT32_MAX};
         assert_int_equal(recode(&sent, &got), COP_ETOOBIG);
-        sent.length = COP__RECORD_MAX + 1;
+        sent.length = COP__FRAME_MAX_BODY + 1;
         assert_int_equal(recode(&sent, &got), COP_ETOOBIG);
         sent.length = 0;
         assert_int_equal(recode(&sent, &got), 0);
         sent.length = 1;
         assert_int_equal(recode(&sent, &got), has_body(types[i]) ? 0 : COP_ETOOBIG);
     }
-    struct cop__record frame = {.type = COP__RECORD_FRAME, .length = COP__RECORD_MAX};
+    struct cop__record frame = {.type = COP__RECORD_FRAME,
+                                .length = COP__FRAME_MAX_BODY};
     assert_int_equal(recode(&frame, &got), 0);
     struct cop__record hello = {.type = COP__RECORD_HELLO, .length = 1025};
     assert_int_equal(recode(&hello, &got), COP_ETOOBIG);

@@ -204,7 +204,7 @@ static void nonsense_is_cut(void **state)
     put_record(ends, COP__RECORD_FRAME, 0, UINT32_MAX);
     assert_int_equal(try_bytes(ends), COP_ETOOBIG);
     ends = ends_create();
-    put_record(ends, COP__RECORD_FRAME, 0, COP__RECORD_MAX);
+    put_record(ends, COP__RECORD_FRAME, 0, COP__FRAME_MAX_BODY);
     put_header(ends, COP__KIND_NEWS, UINT32_MAX);
     assert_int_equal(try_bytes(ends), COP_ETOOBIG);
     ends = ends_create();
