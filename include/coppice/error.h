@@ -26,7 +26,9 @@
     X(EREFUSED, -14, "refused", "see the message beside it")                             \
     X(EIO, -15, "input or output failed", "see errno in the message beside it")          \
     X(ESTATE, -16, "not possible in this state", "see the function's documentation")     \
-    X(EBUG, -17, "an invariant does not hold", "report it with the trace")
+    X(EBUG, -17, "an invariant does not hold", "report it with the trace")               \
+    X(EREMOVED, -18, "this member was removed from the view", "join again, as a new life") \
+    X(EDEGRADED, -19, "too few members are reachable", "wait until the others are back")
 
 /* clang-format on */
 

@@ -75,6 +75,11 @@ enum cop_down {
 enum cop_request_kind {
     COP_REQUEST_PROBE, /* ask everyone in a tree, count who answers */
     COP_REQUEST_ABORT, /* end the request whose token is `target` */
+    /* Somebody who is called `name` wants to join, in the life `incarnation`: which id
+     * would it have, and in what view? COMPLETE, to be read with cop_invitation. */
+    COP_REQUEST_INVITE,
+    COP_REQUEST_LEAVE,  /* this member goes, with a goodbye; COMPLETE, then OUT */
+    COP_REQUEST_REPORT, /* `member` is dead: somebody outside knows. COMPLETE at once */
 };
 
 struct cop_request {
@@ -84,6 +89,9 @@ struct cop_request {
     struct cop_shape shape; /* PROBE: tree to use; kind 0 for the view's own */
     bool outcome;           /* PROBE: tell everyone the result, too */
     uint64_t target;        /* ABORT */
+    cop_id member;          /* REPORT */
+    const char *name;       /* INVITE */
+    cop_incarnation incarnation; /* INVITE; REPORT: 0 for the present life */
 };
 
 struct cop_event {
@@ -107,6 +115,11 @@ enum cop_effect_kind {
     COP_EFFECT_CONNECT,  /* keep a connection to `peer` */
     COP_EFFECT_CLOSE,    /* the connection to `peer` is no longer needed */
     COP_EFFECT_COMPLETE, /* request `token` ended with `status`; `result` may be NULL */
+    COP_EFFECT_VIEW,     /* `view` is installed; compare it with the one before */
+    COP_EFFECT_DEGRADED, /* `status` 1: too few are reachable to change the view, and what
+                            needs a view is refused; 0: no longer */
+    COP_EFFECT_OUT, /* this life is over: 0 it left; COP_EREMOVED it was removed. Nothing
+                       comes of the node any more; a new life may join */
 };
 
 struct cop_effect {
@@ -115,7 +128,8 @@ struct cop_effect {
     struct cop_frame frame;
     uint64_t token;
     int status;
-    struct cop_buf *result; /* decode with cop_probe_result */
+    struct cop_buf *result; /* decode with cop_probe_result or cop_invitation */
+    struct cop_view *view;  /* VIEW; a reference of the effect's own */
 };
 
 struct cop_effects {
@@ -131,15 +145,35 @@ void cop_effects_free(struct cop_effects *effects);
 
 /* ---- the node -------------------------------------------------------------------- */
 
+/* Which side of a split goes on. */
+enum cop_quorum {
+    COP_QUORUM_FIXED = 0, /* no side: the view never changes, deaths stay suspicions */
+    COP_QUORUM_MAJORITY,  /* the one with more than half of the last view */
+    COP_QUORUM_HAS,       /* the one with all of `quorum_ids` that are in the view */
+    COP_QUORUM_NONE,      /* every side */
+};
+
 struct cop_config {
     cop_id self;
     cop_incarnation incarnation; /* of this life; larger than every earlier one */
     struct cop_view *view;       /* the node takes its own reference */
     struct cop_stats *stats; /* counters to write to; may be shared; NULL for none */
     cop_time now;
+
+    enum cop_quorum quorum;   /* the same at all members */
+    const cop_id *quorum_ids; /* HAS: sorted, copied */
+    uint32_t quorum_count;
+    /*
+     * A member that joins: its id and view are those of its invitation, in which it is
+     * not yet, or only as an earlier life. It asks until a view has it.
+     */
+    const char *name;    /* NULL: the one that its id has in the view */
+    const char *address; /* where it listens; NULL: by the rule of the start */
+    bool spare;
 };
 
-/* COP_EINVAL if `self` is not in the view; COP_ENOMEM. */
+/* COP_EINVAL if `self` is not in the view (with a fixed one), or a name or address is too
+ * long; COP_ENOMEM. */
 int cop_node_create(const struct cop_config *config, struct cop_node **out);
 void cop_node_destroy(struct cop_node *node);
 
@@ -161,8 +195,13 @@ cop_id cop_node_id(const struct cop_node *node);
 cop_incarnation cop_node_incarnation(const struct cop_node *node);
 const struct cop_view *cop_node_view(const struct cop_node *node);
 
+/* Whether the view has this node in this life. */
+bool cop_node_is_member(const struct cop_node *node);
+/* Whether too few are reachable to change the view. */
+bool cop_node_is_degraded(const struct cop_node *node);
+
 /* What this node believes of a member just now. */
-enum cop_status { COP_ALIVE, COP_SUSPECT };
+enum cop_status { COP_ALIVE, COP_LEAVING, COP_SUSPECT };
 struct cop_belief {
     cop_incarnation incarnation;
     uint32_t denial;
@@ -193,6 +232,15 @@ struct cop_probe_result {
 };
 int cop_probe_result(const struct cop_buf *result, struct cop_probe_result *out);
 void cop_probe_result_free(struct cop_probe_result *result);
+/* What an invitation says. */
+struct cop_invitation {
+    cop_id id;
+    cop_incarnation exceed; /* the life that joins must be larger than this */
+    struct cop_view *view;  /* the caller's reference */
+};
+/* `like` is any view of the same static start. COP_EMALFORMED, COP_ENOMEM. */
+int cop_invitation(const struct cop_buf *result, const struct cop_view *like,
+                   struct cop_invitation *out);
 /* The share of one member in `fingerprint`: a check that nobody was counted twice. */
 uint64_t cop_probe_fingerprint(cop_id id);
 

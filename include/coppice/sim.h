@@ -112,6 +112,9 @@ struct cop_sim_checker {
     void (*after_step)(void *state, struct cop_sim *sim, cop_id node);
     void (*on_complete)(void *state, struct cop_sim *sim, cop_id node, uint64_t token,
                         int status, const struct cop_buf *result);
+    /* A view was installed. */
+    void (*on_view)(void *state, struct cop_sim *sim, cop_id node,
+                    struct cop_view *view);
     /* Nothing is under way any more, and no timer is running. */
     void (*at_quiescence)(void *state, struct cop_sim *sim);
     void (*fini)(void *state);
@@ -122,6 +125,10 @@ struct cop_sim_checker {
 const struct cop_sim_checker *cop_sim_checker_node(void);
 /* What a probe promises: completion, partition, no double count, accuracy, liveness. */
 const struct cop_sim_checker *cop_sim_checker_probe(void);
+
+/* What views promise: one for each ballot, in one order, without those who are gone and
+ * with all who live; see cop_sim_config.quorum. */
+const struct cop_sim_checker *cop_sim_checker_member(void);
 
 /* ---- actions --------------------------------------------------------------------- */
 
@@ -140,6 +147,10 @@ enum cop_sim_action_kind {
     COP_SIM_BREAK,     /* the connection of a and b breaks; both live */
     COP_SIM_JUMP,      /* the clock of a jumps forward by amount_ns */
     COP_SIM_LIE,       /* a is told that b refused, though b may live */
+    /* Where views change: */
+    COP_SIM_JOIN,   /* somebody new comes, as a spare if `spare` */
+    COP_SIM_LEAVE,  /* a says goodbye */
+    COP_SIM_REPORT, /* a is told by somebody outside that b is dead */
 };
 
 /* When an action is done. The latter two are for CRASH only: at message boundaries. */
@@ -166,6 +177,7 @@ struct cop_sim_action {
     cop_id a, b;
     cop_time amount_ns;
     bool one_way;
+    bool spare; /* JOIN */
     struct cop_sim_set left, right;
     struct cop_request request;
 };
@@ -181,7 +193,9 @@ enum cop_sim_flag {
 };
 
 struct cop_sim_config {
-    uint32_t nodes;
+    uint32_t nodes; /* places; where views change, some may be for those who join */
+    uint32_t start; /* members of the static start; 0: all */
+    enum cop_quorum quorum;
     struct cop_shape shape; /* of the view; its table stays the caller's */
     uint64_t seed;
     struct cop_sim_net net;
@@ -280,7 +294,8 @@ uint64_t cop_sim_node_bytes(const struct cop_sim *sim);
  * One line, one thing; # begins a comment; times are 7, 10us, 5ms, 2s (bare: ns).
  *
  *   nodes 16              shape radix:4         hosts 4 (members a host, for hosts:S)
- *   topology a:0 => a:1 ; (instead of nodes and shape) seed 7                flags
+ *   topology a:0 => a:1 ; (instead of nodes and shape) seed 7  views majority|none (they change)
+ *   start 12 (members at the start; the other nodes are places for who joins)  flags
  *   codec cut buggify quiet net constant 10us | net loggp L o g G_ps | net torus L hop
  *   [XxYxZ] [shuffle] | net switch L service_ns [ports P] [byte G_ps] | net recorded
  *   10us,12us,... each may end in: [jitter J] [compute O] at T probe A [timeout T]
@@ -288,7 +303,8 @@ uint64_t cop_sim_node_bytes(const struct cop_sim *sim);
  *   after-send J | before-recv J at T restart A        at T pause A          at T
  *   resume A at T slow A D         at T slow A > B D     at T partition LIST | LIST at
  *   T partition LIST > LIST (one way)        at T heal at T break A B        at T jump
- *   A D         at T lie A about B liveness              (at the end: heal all, then
+ *   A D         at T lie A about B   at T join [spare]   at T leave A   at T report A
+ *   about B   liveness              (at the end: heal all, then
  *   everyone alive probes, and must name exactly the dead) until-complete        (stop
  *   when every probe has completed, not when all is quiet)
  */

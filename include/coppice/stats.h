@@ -37,6 +37,8 @@ struct cop_stats {
     uint64_t sweeps_started, sweeps_completed, sweeps_timed_out, sweeps_aborted;
     uint64_t sweeps_joined, sweeps_ended;
     uint64_t adoptions, turns, holds, supplements;
+    uint64_t proposals, proposals_failed, proposals_refused, views_installed;
+    uint64_t digests_differ, frames_held;
 #define COP_IGNORE_FIELD(name, text) uint64_t ignored_##name;
     COP_IGNORES(COP_IGNORE_FIELD)
 #undef COP_IGNORE_FIELD

@@ -10,7 +10,7 @@
 #define NEWS_MAX 4096u
 
 /*
- * Invariants: all four sets are sorted; I am in none of them but perhaps `dirty`; every
+ * Invariants: all sets are sorted; I am in none of them but perhaps `dirty`; every
  * neighbour is watched once for it.
  */
 struct detect {
@@ -21,6 +21,7 @@ struct detect {
     struct cop_ranks dirty;  /* of whom I have news that is not passed on */
     struct cop_ranks silent; /* watched peers that did not answer */
     struct cop_ranks told;   /* suspects that were told so */
+    struct cop_ranks found;  /* suspects that I found out about myself */
 };
 
 static struct detect *state(const struct cop_node *node)
@@ -90,6 +91,22 @@ static void tell_suspect(struct cop_node *node, cop_id id)
     send_news(node, id, &one);
 }
 
+void cop__detect_tell_suspect(struct cop_node *node, cop_id id)
+{
+    tell_suspect(node, id);
+}
+
+void cop__detect_send_news(struct cop_node *node, cop_id to,
+                           const struct cop_ranks *ids)
+{
+    send_news(node, to, ids);
+}
+
+bool cop__detect_has_found(const struct cop_node *node, cop_id id)
+{
+    return cop__rankset_has(&state(node)->found, id);
+}
+
 /* Whether somebody thinks of a former life of mine, or has not heard my latest denial. */
 static bool is_outdated(const struct cop_node *node, const struct cop__belief *heard)
 {
@@ -132,8 +149,8 @@ static struct cop_tree view_tree(const struct cop_node *node)
 {
     return (struct cop_tree){
         .shape = *cop_view_shape(node->view),
-        .n = cop_view_size(node->view),
-        .root = 0,
+        .n = cop_view_slots(node->view),
+        .root = cop_view_root(node->view),
         .repair = COP_REPAIR_SPLICE,
         .dead = cop__roster_dead(node),
     };
@@ -144,6 +161,9 @@ static void find_neighbours(struct cop_node *node, struct cop_ranks *out)
 {
     struct cop_tree tree = view_tree(node);
     struct cop_ranks children = {0};
+    /* Who is not in the view has no place in its tree yet. */
+    if (cop__roster_is_suspect(node, node->self))
+        return;
     if (cop_tree_children(&tree, node->rank, &children))
         cop__fail(node, COP_ENOMEM);
     cop_rank parent = cop_tree_parent(&tree, node->rank);
@@ -175,6 +195,8 @@ static void pass_on(struct cop_node *node, const struct cop_ranks *old)
 {
     struct detect *detect = state(node);
     struct cop_ranks known = {0}, new = {0};
+    if (cop__has_views(node))
+        return;
     for (uint32_t i = 0; i < detect->neighbours.count; i++) {
         cop_id id = detect->neighbours.items[i];
         put(node, cop__rankset_has(old, id) ? &known : &new, id);
@@ -205,8 +227,10 @@ static void on_change(struct cop_node *node, const struct cop__change *change)
 {
     struct detect *detect = state(node);
     cop__rankset_drop(&detect->told, change->id);
+    if (change->kind == COP__CHANGE_ALIVE || change->kind == COP__CHANGE_REPLACED)
+        cop__rankset_drop(&detect->found, change->id);
     /* A new life knows nothing, also if it came so fast that it never ceased to be one. */
-    if (change->kind == COP__CHANGE_REPLACED &&
+    if (change->kind == COP__CHANGE_REPLACED && !cop__has_views(node) &&
         cop__rankset_has(&detect->neighbours, change->id))
         send_news(node, change->id, NULL);
     /* The accuser may die before its word gets there. */
@@ -220,16 +244,24 @@ static void on_change(struct cop_node *node, const struct cop__change *change)
 
 /* ---- evidence -------------------------------------------------------------------- */
 
+void cop__detect_accuse(struct cop_node *node, cop_id id)
+{
+    put(node, &state(node)->found, id);
+    if (!cop__roster_is_suspect(node, id)) {
+        cop__roster_suspect(node, id);
+        tell_suspect(node, id);
+    }
+}
+
 static void on_peer_down(struct cop_node *node, cop_id peer, enum cop_down why)
 {
     struct detect *detect = state(node);
-    if (cop_view_rank(node->view, peer) == COP_RANK_NONE || peer == node->self)
+    bool known = cop_view_rank(node->view, peer) != COP_RANK_NONE ||
+                 (cop__has_views(node) && cop__is_watched(node, peer));
+    if (!known || peer == node->self)
         return;
     if (why == COP_DOWN_REFUSED) { /* D1 */
-        if (!cop__roster_is_suspect(node, peer)) {
-            cop__roster_suspect(node, peer);
-            tell_suspect(node, peer);
-        }
+        cop__detect_accuse(node, peer);
     } else if (why == COP_DOWN_CLOSED) {
         if (cop__is_watched(node, peer))
             cop__emit_connect(node, peer);
@@ -238,6 +270,21 @@ static void on_peer_down(struct cop_node *node, cop_id peer, enum cop_down why)
         if (!cop__timer_is_running(&detect->retry.timer))
             cop__timer_set(node, &detect->retry, node->now + COP__RETRY_DELAY);
     }
+}
+
+/* The tree is another one. */
+static void on_view(struct cop_node *node, const struct cop_view *old)
+{
+    (void)old;
+    struct detect *detect = state(node);
+    struct cop_ranks other = {0};
+    for (uint32_t i = detect->found.count; i > 0; i--)
+        if (cop_view_rank(node->view, detect->found.items[i - 1]) == COP_RANK_NONE)
+            cop__rankset_drop(&detect->found, detect->found.items[i - 1]);
+    find_neighbours(node, &other);
+    if (!node->failed)
+        swap_neighbours(node, &other);
+    cop_ranks_free(&other);
 }
 
 static void on_retry(struct cop_node *node, struct cop__node_timer *timer)
@@ -285,6 +332,7 @@ static void fini(struct cop_node *node)
     cop_ranks_free(&detect->dirty);
     cop_ranks_free(&detect->silent);
     cop_ranks_free(&detect->told);
+    cop_ranks_free(&detect->found);
 }
 
 static void digest_set(const struct cop_ranks *set, struct cop__digest *digest)
@@ -301,6 +349,8 @@ static void digest_state(const struct cop_node *node, struct cop__digest *digest
     digest_set(&detect->dirty, digest);
     digest_set(&detect->silent, digest);
     digest_set(&detect->told, digest);
+    if (cop__has_views(node))
+        digest_set(&detect->found, digest);
 }
 
 static const char *check(const struct cop_node *node)
@@ -321,8 +371,9 @@ static const char *check(const struct cop_node *node)
 static size_t bytes(const struct cop_node *node)
 {
     const struct detect *detect = state(node);
-    return sizeof(cop_rank) * (detect->neighbours.capacity + detect->dirty.capacity +
-                               detect->silent.capacity + detect->told.capacity);
+    return sizeof(cop_rank) *
+           (detect->neighbours.capacity + detect->dirty.capacity +
+            detect->silent.capacity + detect->told.capacity + detect->found.capacity);
 }
 
 const struct cop__layer cop__detect_layer = {
@@ -332,6 +383,7 @@ const struct cop__layer cop__detect_layer = {
     .fini = fini,
     .on_peer_down = on_peer_down,
     .on_change = on_change,
+    .on_view = on_view,
     .digest = digest_state,
     .check = check,
     .bytes = bytes,

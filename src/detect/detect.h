@@ -23,6 +23,21 @@ extern const struct cop__layer cop__detect_layer;
 /* After silence a watched peer is tried again. */
 #define COP__RETRY_DELAY COP_SEC
 
+/*
+ * Where views change (V-rules), news does not flood: the layer that makes views carries it to
+ * the root, and its proposals tell everyone else.
+ */
+
+/* Whether I have found out myself that `id` is gone: what others say is no proof. */
+bool cop__detect_has_found(const struct cop_node *node, cop_id id);
+/* Somebody outside knows that it is gone. */
+void cop__detect_accuse(struct cop_node *node, cop_id id);
+/* Tells a suspect, once, what is said of it. */
+void cop__detect_tell_suspect(struct cop_node *node, cop_id id);
+/* Sends what I hold of `ids` (NULL: of everyone) to `to`. */
+void cop__detect_send_news(struct cop_node *node, cop_id to,
+                           const struct cop_ranks *ids);
+
 bool cop__detect_admit(struct cop_node *node, const struct cop_header *header);
 cop__handler cop__on_news;
 

@@ -9,6 +9,7 @@ void cop_effects_clear(struct cop_effects *effects)
     for (uint32_t i = 0; i < effects->count; i++) {
         cop_buf_unref(effects->items[i].frame.payload);
         cop_buf_unref(effects->items[i].result);
+        cop_view_unref(effects->items[i].view);
     }
     effects->count = 0;
 }
@@ -100,4 +101,18 @@ void cop__emit_close(struct cop_node *node, cop_id peer)
     struct cop_effect *effect = append(node, COP_EFFECT_CLOSE);
     if (effect)
         effect->peer = peer;
+}
+
+void cop__emit_view(struct cop_node *node)
+{
+    struct cop_effect *effect = append(node, COP_EFFECT_VIEW);
+    if (effect)
+        effect->view = cop_view_ref(node->view);
+}
+
+void cop__emit_state(struct cop_node *node, enum cop_effect_kind kind, int status)
+{
+    struct cop_effect *effect = append(node, kind);
+    if (effect)
+        effect->status = status;
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/node.h"
 
+#include "view/view.h"
 #include "wire/header.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- life ------------------------------------------------------------------------ */
 
@@ -21,19 +23,74 @@ static size_t block_size(const struct cop__stack *stack)
     return size;
 }
 
+static bool config_is_possible(const struct cop_config *config)
+{
+    cop_incarnation known = cop_view_incarnation(config->view, config->self);
+    if (config->quorum == COP_QUORUM_FIXED)
+        return known != 0 && config->incarnation >= known;
+    return config->self < COP_MEMBERS_MAX && config->incarnation != 0 &&
+           config->incarnation >= known && config->quorum <= COP_QUORUM_NONE &&
+           (!config->name || strlen(config->name) <= COP_NAME_MAX) &&
+           (!config->address || strlen(config->address) <= COP_ADDRESS_MAX);
+}
+
+static void free_settings(struct cop__settings *settings)
+{
+    if (!settings)
+        return;
+    cop_ranks_free(&settings->quorum_ids);
+    cop_buf_unref(settings->card);
+    free(settings);
+}
+
+/* Without a name or an address of its own a member keeps the one that the view has. */
+static struct cop_buf *make_card(const struct cop_config *config)
+{
+    struct cop_member known = {.name = "", .address = ""};
+    if (cop_view_member(config->view, config->self, &known))
+        known.name = known.address = "";
+    const char *name = config->name ? config->name : known.name;
+    const char *address = config->address ? config->address : known.address;
+    return cop__card(name, config->name ? strlen(name) : known.name_length, address,
+                     config->address ? strlen(address) : known.address_length);
+}
+
+static struct cop__settings *make_settings(const struct cop_config *config)
+{
+    struct cop__settings *settings = calloc(1, sizeof *settings);
+    if (!settings)
+        return NULL;
+    settings->spare = config->spare;
+    settings->card = make_card(config);
+    int error = settings->card ? 0 : COP_ENOMEM;
+    for (uint32_t i = 0; i < config->quorum_count && !error; i++)
+        error = cop_ranks_push(&settings->quorum_ids, config->quorum_ids[i]);
+    if (error) {
+        free_settings(settings);
+        return NULL;
+    }
+    return settings;
+}
+
 int cop__node_create(const struct cop_config *config, const struct cop__stack *stack,
                      struct cop_node **out)
 {
-    cop_rank rank = cop_view_rank(config->view, config->self);
-    if (rank == COP_RANK_NONE ||
-        config->incarnation < cop_view_incarnation(config->view, rank))
+    if (!config_is_possible(config))
         return COP_EINVAL;
     struct cop_node *node = calloc(1, block_size(stack));
     if (!node)
         return COP_ENOMEM;
+    node->quorum = config->quorum;
+    if (cop__has_views(node)) {
+        node->settings = make_settings(config);
+        if (!node->settings) {
+            free(node);
+            return COP_ENOMEM;
+        }
+    }
     node->stack = stack;
     node->self = config->self;
-    node->rank = rank;
+    node->rank = config->self;
     node->incarnation = config->incarnation;
     node->view = cop_view_ref(config->view);
     node->stats = config->stats;
@@ -56,6 +113,7 @@ void cop_node_destroy(struct cop_node *node)
         if (node->stack->layers[slot]->fini)
             node->stack->layers[slot]->fini(node);
     free(node->watches);
+    free_settings(node->settings);
     cop_view_unref(node->view);
     free(node);
 }
@@ -99,6 +157,16 @@ static void tell_peer_down(struct cop_node *node, cop_id peer, enum cop_down why
         layer->on_peer_down(node, peer, why);
 }
 
+void cop__set_view(struct cop_node *node, struct cop_view *view)
+{
+    struct cop_view *old = node->view;
+    node->view = view;
+    EACH_LAYER(node, layer)
+    if (layer->on_view)
+        layer->on_view(node, old);
+    cop_view_unref(old);
+}
+
 static void start(struct cop_node *node)
 {
     node->started = true;
@@ -133,15 +201,28 @@ static bool ignore_frame(struct cop_node *node, cop_id peer,
         return true;
     }
     if (header->sender != peer || header->sender == node->self ||
-        cop_view_rank(node->view, header->sender) == COP_RANK_NONE) {
+        (!cop__has_views(node) &&
+         cop_view_rank(node->view, header->sender) == COP_RANK_NONE)) {
         COP__COUNT(node, ignored_stranger);
         return true;
     }
-    if (header->epoch != cop_view_epoch(node->view)) {
+    if (!cop__has_views(node) && header->epoch != cop_view_epoch(node->view)) {
         COP__COUNT(node, ignored_epoch);
         return true;
     }
     return false;
+}
+
+void cop__take_frame(struct cop_node *node, const struct cop_frame *frame)
+{
+    enum cop__kind_index index = cop__kind_index(frame->header.kind);
+    cop__handler *handler = index < COP__KINDS ? node->stack->handlers[index] : NULL;
+    if (!handler)
+        COP__COUNT(node, ignored_kind);
+    else if (!frame->payload)
+        COP__COUNT(node, ignored_malformed); /* every kind that is handled has one */
+    else if (node->stack->admit(node, frame))
+        handler(node, frame);
 }
 
 static void on_recv(struct cop_node *node, cop_id peer, const struct cop_frame *frame)
@@ -152,17 +233,8 @@ static void on_recv(struct cop_node *node, cop_id peer, const struct cop_frame *
         node->stats->received[index]++;
         node->stats->received_bytes += COP__HEADER_SIZE + header->length;
     }
-    if (ignore_frame(node, peer, header))
-        return;
-    cop__handler *handler = index < COP__KINDS ? node->stack->handlers[index] : NULL;
-    if (!handler) {
-        COP__COUNT(node, ignored_kind);
-        return;
-    }
-    if (!frame->payload)
-        COP__COUNT(node, ignored_malformed); /* every kind that is handled has one */
-    else if (node->stack->admit(node, header))
-        handler(node, frame);
+    if (!ignore_frame(node, peer, header))
+        cop__take_frame(node, frame);
 }
 
 /* ---- steps ----------------------------------------------------------------------- */
@@ -203,6 +275,15 @@ static int take_event(struct cop_node *node, const struct cop_event *event)
     return COP_EINVAL;
 }
 
+static void settle(struct cop_node *node)
+{
+    if (!cop__has_views(node))
+        return;
+    EACH_LAYER(node, layer)
+    if (layer->settle)
+        layer->settle(node);
+}
+
 int cop_step(struct cop_node *node, const struct cop_event *event,
              struct cop_effects *effects)
 {
@@ -217,6 +298,8 @@ int cop_step(struct cop_node *node, const struct cop_event *event,
     if (!node->started)
         start(node);
     int error = take_event(node, event);
+    if (!node->failed)
+        settle(node);
     node->effects = NULL;
     if (node->failed) {
         cop_effects_clear(effects);

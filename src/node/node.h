@@ -23,6 +23,7 @@ enum cop__slot {
     COP__SLOT_ROSTER,
     COP__SLOT_DETECT,
     COP__SLOT_SWEEP,
+    COP__SLOT_MEMBER,
     COP__SLOT_PROBE,
     COP__SLOTS
 };
@@ -49,6 +50,10 @@ struct cop__layer {
     void (*on_peer_up)(struct cop_node *node, cop_id peer, cop_incarnation incarnation);
     void (*on_peer_down)(struct cop_node *node, cop_id peer, enum cop_down why);
     void (*on_change)(struct cop_node *node, const struct cop__change *change);
+    /* Another view is installed; the node has the new one already. */
+    void (*on_view)(struct cop_node *node, const struct cop_view *old);
+    /* At the end of every step: what was noticed in it is acted upon. */
+    void (*settle)(struct cop_node *node);
     /* COP_ENOENT: not a request of mine. */
     int (*on_submit)(struct cop_node *node, const struct cop_request *request);
     void (*digest)(const struct cop_node *node, struct cop__digest *digest);
@@ -64,7 +69,7 @@ struct cop__stack {
     cop__handler *handlers[COP__KINDS]; /* NULL: nobody's */
     /* Judges the sender of a frame before any handler; false to drop it (and count
      * why). */
-    bool (*admit)(struct cop_node *node, const struct cop_header *header);
+    bool (*admit)(struct cop_node *node, const struct cop_frame *frame);
     const struct cop__protocol *const *protocols;
     uint32_t protocol_count;
 };
@@ -80,11 +85,20 @@ struct cop__watch {
     uint32_t count;
 };
 
+/* What a node whose view can change was told at its start. */
+struct cop__settings {
+    struct cop_ranks quorum_ids; /* HAS: sorted */
+    struct cop_buf *card;        /* my name and address, if I join */
+    bool spare;
+};
+
 struct cop_node {
     const struct cop__stack *stack;
     cop_id self;
-    cop_rank rank;
+    cop_rank rank; /* my place in the tree: the same number as my id */
     cop_incarnation incarnation;
+    enum cop_quorum quorum;
+    struct cop__settings *settings; /* NULL if the view is fixed */
     struct cop_view *view;
     struct cop_stats *stats;
     cop_time now;
@@ -112,6 +126,18 @@ void *cop__layer_state(const struct cop_node *node, enum cop__slot slot);
  * step. */
 void cop__fail(struct cop_node *node, int error);
 
+/* Takes a frame that was kept for later, as if it came now. */
+void cop__take_frame(struct cop_node *node, const struct cop_frame *frame);
+
+/* Whether views change at all: else deaths stay suspicions for ever. */
+static inline bool cop__has_views(const struct cop_node *node)
+{
+    return node->quorum != COP_QUORUM_FIXED;
+}
+
+/* Puts another view in place, and tells every layer; takes over the reference. */
+void cop__set_view(struct cop_node *node, struct cop_view *view);
+
 /* Tells every layer, lowest first. */
 void cop__tell_change(struct cop_node *node, const struct cop__change *change);
 
@@ -128,6 +154,10 @@ void cop__emit_send(struct cop_node *node, cop_id peer, cop_incarnation incarnat
 /* Takes over the reference to `result`, which may be NULL. */
 void cop__emit_complete(struct cop_node *node, uint64_t token, int status,
                         struct cop_buf *result);
+/* The view that is installed now. */
+void cop__emit_view(struct cop_node *node);
+/* DEGRADED or OUT. */
+void cop__emit_state(struct cop_node *node, enum cop_effect_kind kind, int status);
 void cop__emit_connect(struct cop_node *node, cop_id peer);
 void cop__emit_close(struct cop_node *node, cop_id peer);
 

@@ -44,6 +44,12 @@ void cop_stats_each(const struct cop_stats *stats,
     VISIT(turns)
     VISIT(holds)
     VISIT(supplements)
+    VISIT(proposals)
+    VISIT(proposals_failed)
+    VISIT(proposals_refused)
+    VISIT(views_installed)
+    VISIT(digests_differ)
+    VISIT(frames_held)
 #define VISIT_IGNORED(name, text) VISIT(ignored_##name)
     COP_IGNORES(VISIT_IGNORED)
 #undef VISIT_IGNORED

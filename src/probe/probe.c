@@ -64,8 +64,7 @@ static void put_ranks(struct cop__writer *writer, const struct cop_node *node,
     uint32_t count = 0;
     cop__put_u32(writer, 0);
     for (uint32_t i = 0; i < missing->count; i++) {
-        cop_id id = cop_view_id(node->view, missing->items[i]);
-        if (cop__roster_is_suspect(node, id) != suspects)
+        if (cop__roster_is_suspect(node, missing->items[i]) != suspects)
             continue;
         cop__put_u32(writer, missing->items[i]);
         count++;
@@ -87,7 +86,7 @@ static struct cop_buf *encode_result(const struct cop_node *node,
     if (!buf)
         return NULL;
     struct cop__writer writer = cop__writer(buf->data, size);
-    cop__put_u32(&writer, cop_view_size(node->view));
+    cop__put_u32(&writer, (uint32_t)share.count + result->missing.count);
     cop__put_u32(&writer, (uint32_t)share.count);
     cop__put_u64(&writer, share.fingerprint);
     cop__put_u64(&writer, node->now - cop__sweep_started(sweep));

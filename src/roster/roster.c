@@ -2,6 +2,7 @@
 #include "roster/roster.h"
 
 #include "base/rankset.h"
+#include "view/view.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,15 +11,14 @@
  * Invariants:
  *   1. entries are sorted by id, without repetition, and each differs from the view's
  *      default;
- *   2. suspects holds exactly the ranks of the entries whose status is SUSPECT,
- *      sorted;
+ *   2. `lost` holds exactly the ranks for which cop__roster_is_suspect is true, sorted;
  *   3. I am never a suspect to myself.
  */
 struct roster {
     struct cop__belief *entries;
     uint32_t count, capacity;
-    struct cop_ranks suspects;
-    struct cop_dead dead; /* a view on `suspects` for tree/ */
+    struct cop_ranks lost;
+    struct cop_dead dead; /* a view on `lost` for tree/ */
 };
 
 static struct roster *state(const struct cop_node *node)
@@ -61,12 +61,41 @@ struct cop__belief cop__roster_get(const struct cop_node *node, cop_id id)
     };
 }
 
+bool cop__roster_has_lost(const struct cop_node *node, cop_id id,
+                          cop_incarnation incarnation)
+{
+    const struct roster *roster = state(node);
+    uint32_t at = roster->count ? find(roster, id) : 0;
+    if (!has_entry(roster, at, id))
+        return false;
+    const struct cop__belief *entry = &roster->entries[at];
+    return entry->incarnation > incarnation ||
+           (entry->incarnation == incarnation && entry->status == COP_SUSPECT);
+}
+
+/* The same, found out the long way. */
+static bool is_lost(const struct cop_node *node, cop_id id)
+{
+    const struct roster *roster = state(node);
+    if (cop_view_rank(node->view, id) == COP_RANK_NONE)
+        return true;
+    if (cop__has_views(node))
+        return cop__roster_has_lost(node, id, cop_view_incarnation(node->view, id));
+    uint32_t at = find(roster, id);
+    return has_entry(roster, at, id) && roster->entries[at].status == COP_SUSPECT;
+}
+
 bool cop__roster_is_suspect(const struct cop_node *node, cop_id id)
 {
     const struct roster *roster = state(node);
-    uint32_t at = roster->suspects.count ? find(roster, id) : 0;
-    return roster->suspects.count && has_entry(roster, at, id) &&
-           roster->entries[at].status == COP_SUSPECT;
+    if (id >= cop_view_slots(node->view))
+        return true;
+    return roster->lost.count > 0 && cop__rankset_has(&roster->lost, id);
+}
+
+bool cop__roster_is_leaving(const struct cop_node *node, cop_id id)
+{
+    return cop__roster_get(node, id).status == COP_LEAVING;
 }
 
 const struct cop_dead *cop__roster_dead(const struct cop_node *node)
@@ -83,16 +112,24 @@ struct cop__belief cop__roster_at(const struct cop_node *node, uint32_t i)
 
 /* ---- merging --------------------------------------------------------------------- */
 
-static int set_suspect(struct cop_node *node, cop_rank rank, bool was, bool is)
+static void point_at_lost(struct roster *roster)
+{
+    roster->dead.extra = roster->lost.items;
+    roster->dead.extra_count = roster->lost.count;
+}
+
+/* After something of `id` was stored. */
+static int note_lost(struct cop_node *node, cop_id id)
 {
     struct roster *roster = state(node);
     int error = 0;
-    if (is && !was)
-        error = cop__rankset_put(&roster->suspects, rank);
-    else if (was && !is)
-        cop__rankset_drop(&roster->suspects, rank);
-    roster->dead.extra = roster->suspects.items;
-    roster->dead.extra_count = roster->suspects.count;
+    if (id >= cop_view_slots(node->view))
+        return 0;
+    if (is_lost(node, id))
+        error = cop__rankset_put(&roster->lost, id);
+    else
+        cop__rankset_drop(&roster->lost, id);
+    point_at_lost(roster);
     return error;
 }
 
@@ -143,7 +180,7 @@ static void tell(struct cop_node *node, const struct cop__belief *old,
     if (new->status == COP_SUSPECT && !was_suspect) {
         COP__COUNT(node, suspicions);
         change.kind = COP__CHANGE_SUSPECT;
-    } else if (new->status == COP_ALIVE && was_suspect) {
+    } else if (new->status != COP_SUSPECT && was_suspect) {
         COP__COUNT(node, revivals);
         change.kind = COP__CHANGE_ALIVE;
     } else if (new->incarnation != old->incarnation) {
@@ -158,14 +195,16 @@ static void tell(struct cop_node *node, const struct cop__belief *old,
 static bool deny(struct cop_node *node, const struct cop__belief *heard)
 {
     struct cop__belief mine = cop__roster_get(node, node->self);
-    if (heard->incarnation != node->incarnation || !is_newer(heard, &mine))
+    if (heard->incarnation != node->incarnation || !is_newer(heard, &mine) ||
+        heard->denial >= COP__DENIAL_FINAL)
         return false;
     struct cop__belief denial = *heard;
     if (heard->status == COP_SUSPECT) {
         COP__COUNT(node, denials);
         denial.denial++;
-        denial.status = COP_ALIVE;
     }
+    /* Who leaves still leaves. */
+    denial.status = mine.status;
     if (store(state(node), &denial))
         cop__fail(node, COP_ENOMEM);
     else
@@ -173,27 +212,78 @@ static bool deny(struct cop_node *node, const struct cop__belief *heard)
     return true;
 }
 
-bool cop__roster_merge(struct cop_node *node, const struct cop__belief *heard)
+/* R4: where views change, only lives that a view has, or will have, are spoken of. */
+static bool is_spoken_of(const struct cop_node *node, const struct cop__belief *heard)
 {
-    cop_rank rank = cop_view_rank(node->view, heard->id);
-    /* The largest denial could not be followed by another: nobody counts that far. */
-    if (rank == COP_RANK_NONE || heard->status > COP_SUSPECT ||
-        heard->denial == UINT32_MAX) {
-        COP__COUNT(node, ignored_malformed);
-        return false;
-    }
-    if (heard->id == node->self)
-        return deny(node, heard);
+    if (!cop__has_views(node))
+        return cop_view_rank(node->view, heard->id) != COP_RANK_NONE;
+    const struct roster *roster = state(node);
+    uint32_t at = find(roster, heard->id);
+    if (has_entry(roster, at, heard->id))
+        return roster->entries[at].incarnation == heard->incarnation;
+    return cop_view_has(node->view, heard->id, heard->incarnation);
+}
+
+/* Takes in what is newer than what I have. */
+static bool take(struct cop_node *node, const struct cop__belief *heard)
+{
     struct cop__belief old = cop__roster_get(node, heard->id);
     if (!is_newer(heard, &old))
         return false;
-    bool was = old.status == COP_SUSPECT, is = heard->status == COP_SUSPECT;
-    if (store(state(node), heard) || set_suspect(node, rank, was, is)) {
+    if (store(state(node), heard) || note_lost(node, heard->id)) {
         cop__fail(node, COP_ENOMEM);
         return false;
     }
     tell(node, &old, heard);
     return true;
+}
+
+bool cop__roster_merge(struct cop_node *node, const struct cop__belief *heard)
+{
+    /* The largest denial could not be followed by another: nobody counts that far. */
+    if (heard->status > COP_SUSPECT || heard->denial == UINT32_MAX ||
+        heard->id >= COP_MEMBERS_MAX) {
+        COP__COUNT(node, ignored_malformed);
+        return false;
+    }
+    if (heard->id == node->self)
+        return deny(node, heard);
+    if (!is_spoken_of(node, heard)) {
+        if (cop__has_views(node))
+            COP__COUNT(node, ignored_incarnation);
+        else
+            COP__COUNT(node, ignored_malformed);
+        return false;
+    }
+    return take(node, heard);
+}
+
+void cop__roster_expect(struct cop_node *node, cop_id id, cop_incarnation incarnation)
+{
+    struct cop__belief coming = {id, incarnation, 0, COP_ALIVE};
+    if (id != node->self && !cop_view_has(node->view, id, incarnation))
+        take(node, &coming);
+}
+
+void cop__roster_condemn(struct cop_node *node, cop_id id, cop_incarnation incarnation)
+{
+    struct cop__belief over = {id, incarnation, COP__DENIAL_FINAL, COP_SUSPECT};
+    if (id != node->self && is_spoken_of(node, &over))
+        take(node, &over);
+}
+
+void cop__roster_leave(struct cop_node *node)
+{
+    struct cop__belief mine = cop__roster_get(node, node->self);
+    if (mine.status == COP_LEAVING)
+        return;
+    struct cop__belief leaving = mine;
+    leaving.denial++;
+    leaving.status = COP_LEAVING;
+    if (store(state(node), &leaving))
+        cop__fail(node, COP_ENOMEM);
+    else
+        tell(node, &mine, &leaving);
 }
 
 void cop__roster_suspect(struct cop_node *node, cop_id id)
@@ -232,15 +322,51 @@ static void on_peer_up(struct cop_node *node, cop_id peer, cop_incarnation incar
     if (cop_view_rank(node->view, peer) == COP_RANK_NONE || peer == node->self ||
         incarnation <= known.incarnation)
         return;
+    /* R5: where it lives again, its former life is over; it is a member when a view says
+     * so. */
+    if (cop__has_views(node)) {
+        cop__roster_condemn(node, peer, known.incarnation);
+        return;
+    }
     struct cop__belief risen = {peer, incarnation, 0, COP_ALIVE};
     cop__roster_merge(node, &risen);
 }
 
 /* ---- the layer ------------------------------------------------------------------- */
 
-/* A later life than the view's is something that the others have to hear. */
+void cop__roster_prune(struct cop_node *node,
+                       bool (*keep)(const struct cop_node *node, cop_id id,
+                                    cop_incarnation incarnation))
+{
+    struct roster *roster = state(node);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < roster->count; i++) {
+        const struct cop__belief *entry = &roster->entries[i];
+        bool is_member = cop_view_has(node->view, entry->id, entry->incarnation);
+        bool is_default = entry->denial == 0 && entry->status == COP_ALIVE && is_member;
+        if ((is_member && !is_default) ||
+            (!is_member && keep && keep(node, entry->id, entry->incarnation)))
+            roster->entries[kept++] = *entry;
+    }
+    roster->count = kept;
+    roster->lost.count = 0;
+    int error = 0;
+    for (uint32_t i = 0; i < cop_view_changes(node->view) && !error; i++)
+        error = note_lost(node, cop__view_change(node->view, i)->id);
+    for (uint32_t i = 0; i < roster->count && !error; i++)
+        error = note_lost(node, roster->entries[i].id);
+    point_at_lost(roster);
+    if (error)
+        cop__fail(node, COP_ENOMEM);
+}
+
 static void start(struct cop_node *node)
 {
+    if (cop__has_views(node)) {
+        cop__roster_prune(node, NULL);
+        return;
+    }
+    /* A later life than the view's is something that the others have to hear. */
     struct cop__belief mine = cop__roster_get(node, node->self);
     if (mine.incarnation != cop_view_incarnation(node->view, node->rank) &&
         store(state(node), &mine))
@@ -250,7 +376,7 @@ static void start(struct cop_node *node)
 static void fini(struct cop_node *node)
 {
     free(state(node)->entries);
-    cop_ranks_free(&state(node)->suspects);
+    cop_ranks_free(&state(node)->lost);
 }
 
 static void digest_state(const struct cop_node *node, struct cop__digest *digest)
@@ -268,22 +394,22 @@ static void digest_state(const struct cop_node *node, struct cop__digest *digest
 static const char *check(const struct cop_node *node)
 {
     const struct roster *roster = state(node);
-    uint32_t suspects = 0;
     for (uint32_t i = 0; i < roster->count; i++) {
         const struct cop__belief *entry = &roster->entries[i];
         if (i > 0 && roster->entries[i - 1].id >= entry->id)
             return "roster: entries are not sorted";
-        if (entry->status != COP_SUSPECT)
-            continue;
-        if (entry->id == node->self)
+        if (entry->status == COP_SUSPECT && entry->id == node->self &&
+            entry->incarnation == node->incarnation)
             return "roster: I suspect myself";
-        cop_rank rank = cop_view_rank(node->view, entry->id);
-        if (!cop_dead_has(&roster->dead, rank))
-            return "roster: a suspect is not among the suspects";
-        suspects++;
+        if (entry->id < cop_view_slots(node->view) &&
+            is_lost(node, entry->id) != cop_dead_has(&roster->dead, entry->id))
+            return "roster: a suspect is not among the lost";
     }
-    if (suspects != roster->suspects.count || suspects != roster->dead.extra_count)
-        return "roster: somebody is among the suspects without a reason";
+    for (uint32_t i = 0; i < roster->lost.count; i++)
+        if (!is_lost(node, roster->lost.items[i]))
+            return "roster: somebody is among the lost without a reason";
+    if (roster->lost.count != roster->dead.extra_count)
+        return "roster: the lost are not what the tree is told";
     return NULL;
 }
 
@@ -291,7 +417,7 @@ static size_t bytes(const struct cop_node *node)
 {
     const struct roster *roster = state(node);
     return roster->capacity * sizeof *roster->entries +
-           roster->suspects.capacity * sizeof *roster->suspects.items;
+           roster->lost.capacity * sizeof *roster->lost.items;
 }
 
 const struct cop__layer cop__roster_layer = {

@@ -63,15 +63,33 @@ static void carry_complete(struct cop_sim *sim, cop_id id,
                            const struct cop_effect *effect)
 {
     cop__trace_complete(sim, id, effect);
+    if (effect->token >= COP__INVITE_TOKEN) {
+        cop__joining_complete(sim, effect);
+        return;
+    }
     cop__sim_after_complete(sim, id, effect);
     if (sim->config.complete)
         sim->config.complete(sim->config.context, sim, id, effect->token,
                              effect->status, effect->result);
 }
 
+/* Who left is gone; who was removed comes back, as a new life. */
+static void carry_out(struct cop_sim *sim, cop_id id, int why)
+{
+    cop__faults_crash(sim, id);
+    if (why != 0)
+        cop__joining_begin(sim, id, false, COP_MSEC);
+}
+
+static bool has_peer(enum cop_effect_kind kind)
+{
+    return kind == COP_EFFECT_SEND || kind == COP_EFFECT_CONNECT ||
+           kind == COP_EFFECT_CLOSE;
+}
+
 static void carry(struct cop_sim *sim, cop_id id, const struct cop_effect *effect)
 {
-    if (effect->kind != COP_EFFECT_COMPLETE &&
+    if (has_peer(effect->kind) &&
         (effect->peer >= sim->config.nodes || effect->peer == id)) {
         cop_sim_fail(sim, "sim", "node %u named peer %u, which it cannot have",
                      (unsigned)id, (unsigned)effect->peer);
@@ -89,6 +107,14 @@ static void carry(struct cop_sim *sim, cop_id id, const struct cop_effect *effec
         break;
     case COP_EFFECT_COMPLETE:
         carry_complete(sim, id, effect);
+        break;
+    case COP_EFFECT_VIEW:
+        cop__sim_after_view(sim, id, effect->view);
+        break;
+    case COP_EFFECT_DEGRADED:
+        break;
+    case COP_EFFECT_OUT:
+        carry_out(sim, id, effect->status);
         break;
     }
 }

@@ -22,6 +22,8 @@ static void at_quiescence(void *state, struct cop_sim *sim)
 {
     (void)state;
     const struct cop_sim_actor *actor = cop_sim_actor(sim);
+    if (!cop_sim_is_quiet(sim))
+        return;
     for (cop_id id = 0; actor->open && id < cop_sim_nodes(sim); id++) {
         const void *node = cop_sim_node(sim, id);
         uint32_t left = node ? actor->open(node) : 0;

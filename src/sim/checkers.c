@@ -47,6 +47,14 @@ void cop__sim_after_submit(struct cop_sim *sim, cop_id id,
                         (unsigned long long)request->token, cop_strerror(status));
 }
 
+void cop__sim_after_view(struct cop_sim *sim, cop_id id, struct cop_view *view)
+{
+    for (uint32_t i = 0; i < sim->checker_count; i++) {
+        if (sim->checkers[i]->on_view)
+            sim->checkers[i]->on_view(sim->states[i], sim, id, view);
+    }
+}
+
 void cop__sim_after_complete(struct cop_sim *sim, cop_id id,
                              const struct cop_effect *effect)
 {

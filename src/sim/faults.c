@@ -132,6 +132,10 @@ static void restart(struct cop_sim *sim, cop_id id)
 {
     if (sim->nodes[id].actor)
         return;
+    if (cop__sim_has_views(sim)) {
+        cop__joining_begin(sim, id, false, 0);
+        return;
+    }
     sim->nodes[id].life++;
     sim->nodes[id].busy = sim->now;
     if (cop__sim_bear(sim, id) != 0)
@@ -174,7 +178,7 @@ static void slow_link(struct cop_sim *sim, const struct cop_sim_action *action)
         side->slow_ns = action->amount_ns;
 }
 
-static void submit(struct cop_sim *sim, uint32_t index)
+void cop__faults_submit(struct cop_sim *sim, uint32_t index)
 {
     cop_id id = sim->actions[index].a;
     struct cop__sim_event *event = cop__sim_event(sim, COP__SIM_SUBMIT, id, id);
@@ -242,7 +246,12 @@ void cop__faults_apply(struct cop_sim *sim, uint32_t index)
     switch (action->kind) {
     case COP_SIM_PROBE:
     case COP_SIM_ABORT:
-        submit(sim, index);
+    case COP_SIM_LEAVE:
+    case COP_SIM_REPORT:
+        cop__faults_submit(sim, index);
+        return;
+    case COP_SIM_JOIN:
+        cop__joining_begin(sim, COP_ID_NONE, action->spare, 0);
         return;
     case COP_SIM_CRASH:
         crash(sim, action);

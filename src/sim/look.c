@@ -26,9 +26,15 @@ int cop_sim_script_add(struct cop_sim_script *script,
     return add_action(&script->actions, &script->count, &script->capacity, action);
 }
 
+int cop__sim_keep_action(struct cop_sim *sim, const struct cop_sim_action *action)
+{
+    return add_action(&sim->actions, &sim->action_count, &sim->action_capacity, action);
+}
+
 static bool takes_two(enum cop_sim_action_kind kind)
 {
-    return kind == COP_SIM_SLOW_LINK || kind == COP_SIM_BREAK || kind == COP_SIM_LIE;
+    return kind == COP_SIM_SLOW_LINK || kind == COP_SIM_BREAK || kind == COP_SIM_LIE ||
+           kind == COP_SIM_REPORT;
 }
 
 static bool set_fits(const struct cop_sim_set *set, uint32_t nodes)
@@ -46,12 +52,13 @@ static bool set_fits(const struct cop_sim_set *set, uint32_t nodes)
 static bool action_fits(const struct cop_sim *sim, const struct cop_sim_action *action)
 {
     uint32_t nodes = sim->config.nodes;
-    if (action->kind > COP_SIM_LIE)
+    if (action->kind > COP_SIM_REPORT ||
+        (action->kind >= COP_SIM_JOIN && !cop__sim_has_views(sim)))
         return false;
     if (action->when != COP_SIM_AT &&
         (action->kind != COP_SIM_CRASH || action->count == 0))
         return false;
-    if (action->kind == COP_SIM_HEAL)
+    if (action->kind == COP_SIM_HEAL || action->kind == COP_SIM_JOIN)
         return true;
     if (action->kind == COP_SIM_PARTITION)
         return set_fits(&action->left, nodes) && set_fits(&action->right, nodes);

@@ -94,6 +94,17 @@ static bool parse_flags(struct cop__words *words, struct cop_sim_script *script)
     return true;
 }
 
+static bool parse_views(struct cop__words *words, struct cop_sim_script *script)
+{
+    if (cop__word_is(words, "majority"))
+        script->config.quorum = COP_QUORUM_MAJORITY;
+    else if (cop__word_is(words, "none"))
+        script->config.quorum = COP_QUORUM_NONE;
+    else
+        return cop__words_wrong(words, "views change by majority, or none");
+    return cop__words_end(words);
+}
+
 static bool parse_shape(struct cop__words *words, struct reading *reading)
 {
     const char *word = cop__word_next(words);
@@ -118,6 +129,13 @@ static bool parse_header(struct cop__words *words, struct reading *reading, bool
         script->per_host = (uint32_t)number;
         return good && cop__words_end(words);
     }
+    if (cop__word_is(words, "start")) {
+        bool good = cop__word_number(words, "start", COP_MEMBERS_MAX, &number);
+        script->config.start = (uint32_t)number;
+        return good && cop__words_end(words);
+    }
+    if (cop__word_is(words, "views"))
+        return parse_views(words, script);
     if (cop__word_is(words, "seed"))
         return cop__word_number(words, "seed", UINT64_MAX, &script->config.seed) &&
                cop__words_end(words);
@@ -247,6 +265,11 @@ static void print_header(FILE *out, const struct cop_sim_script *script)
             fprintf(out, "hosts %u\n", (unsigned)script->per_host);
     }
     fprintf(out, "seed %llu\n", (unsigned long long)script->config.seed);
+    if (script->config.quorum != COP_QUORUM_FIXED)
+        fprintf(out, "views %s\n",
+                script->config.quorum == COP_QUORUM_NONE ? "none" : "majority");
+    if (script->config.start)
+        fprintf(out, "start %u\n", (unsigned)script->config.start);
     print_flags(out, script);
     size_t size = 256 + 12 * (size_t)script->config.net.table_count;
     char *net = calloc(1, size);

@@ -132,6 +132,31 @@ static bool parse_pair(struct cop__words *words, struct cop_sim_action *action)
     return cop__word_id(words, "the other node", &action->b);
 }
 
+static bool parse_join(struct cop__words *words, struct cop_sim_action *action)
+{
+    action->spare = cop__word_is(words, "spare");
+    return true;
+}
+
+static bool parse_leave(struct cop__words *words, struct cop_sim_action *action)
+{
+    action->request.kind = COP_REQUEST_LEAVE;
+    return cop__word_id(words, "the node", &action->a);
+}
+
+static bool parse_report(struct cop__words *words, struct cop_sim_action *action)
+{
+    action->request.kind = COP_REQUEST_REPORT;
+    if (!cop__word_id(words, "the node", &action->a))
+        return false;
+    if (!cop__word_is(words, "about"))
+        return cop__words_wrong(words, "report needs 'about'");
+    if (!cop__word_id(words, "the other node", &action->b))
+        return false;
+    action->request.member = action->b;
+    return true;
+}
+
 static bool parse_jump(struct cop__words *words, struct cop_sim_action *action)
 {
     return cop__word_id(words, "the node", &action->a) &&
@@ -167,6 +192,9 @@ static const struct {
     {"break", COP_SIM_BREAK, parse_pair},
     {"jump", COP_SIM_JUMP, parse_jump},
     {"lie", COP_SIM_LIE, parse_pair},
+    {"join", COP_SIM_JOIN, parse_join},
+    {"leave", COP_SIM_LEAVE, parse_leave},
+    {"report", COP_SIM_REPORT, parse_report},
 };
 
 static bool parse_verb(struct cop__words *words, struct cop_sim_action *action)
@@ -310,6 +338,15 @@ static void print_verb(const struct cop_sim_action *action, char *out, size_t si
         return;
     case COP_SIM_LIE:
         snprintf(out, size, "lie %u about %u", a, b);
+        return;
+    case COP_SIM_JOIN:
+        snprintf(out, size, action->spare ? "join spare" : "join");
+        return;
+    case COP_SIM_LEAVE:
+        snprintf(out, size, "leave %u", a);
+        return;
+    case COP_SIM_REPORT:
+        snprintf(out, size, "report %u about %u", a, b);
         return;
     }
 }

@@ -80,15 +80,19 @@ bool cop_sim_buggify(struct cop_sim *sim, uint32_t place, uint32_t rarity)
 
 /* ---- making and ending ----------------------------------------------------------- */
 
-int cop__sim_bear(struct cop_sim *sim, cop_id id)
+static int bear(struct cop_sim *sim, cop_id id, struct cop_view *view, const char *name,
+                bool spare)
 {
     struct cop__sim_node *node = &sim->nodes[id];
     struct cop_config config = {
         .self = id,
         .incarnation = cop__sim_incarnation(sim, id),
-        .view = sim->view,
+        .view = view,
         .stats = &sim->stats,
         .now = sim->now,
+        .quorum = sim->config.quorum,
+        .name = name,
+        .spare = spare,
     };
     int error = sim->actor->create(sim->actor->context, &config, &node->actor);
     if (error) {
@@ -104,11 +108,32 @@ int cop__sim_bear(struct cop_sim *sim, cop_id id)
     return 0;
 }
 
+int cop__sim_bear(struct cop_sim *sim, cop_id id)
+{
+    return bear(sim, id, sim->view, NULL, false);
+}
+
+int cop__sim_bear_joiner(struct cop_sim *sim, cop_id id, struct cop_view *view,
+                         const struct cop__newcomer *newcomer)
+{
+    sim->nodes[id].called = newcomer->called;
+    return bear(sim, id, view, newcomer->called ? newcomer->name : NULL,
+                newcomer->spare);
+}
+
+bool cop__sim_has_views(const struct cop_sim *sim)
+{
+    return sim->config.quorum != COP_QUORUM_FIXED;
+}
+
 static int populate(struct cop_sim *sim)
 {
     uint32_t n = sim->config.nodes;
-    int error = cop_view_create_static(n, &sim->config.shape, COP__FIRST_INCARNATION,
-                                       &sim->view);
+    uint32_t start =
+        sim->config.start && cop__sim_has_views(sim) ? sim->config.start : n;
+    int error = start <= n ? cop_view_create_static(start, &sim->config.shape,
+                                                    COP__FIRST_INCARNATION, &sim->view)
+                           : COP_EINVAL;
     if (error)
         return error;
     sim->nodes = calloc(n, sizeof(*sim->nodes));
@@ -117,7 +142,7 @@ static int populate(struct cop_sim *sim)
     for (cop_id id = 0; id < n; id++)
         sim->nodes[id].died = COP_TIME_NEVER;
     error = cop__net_create(sim, &sim->net);
-    for (cop_id id = 0; id < n && !error; id++)
+    for (cop_id id = 0; id < start && !error; id++)
         error = cop__sim_bear(sim, id);
     return error;
 }
@@ -164,6 +189,7 @@ void cop_sim_destroy(struct cop_sim *sim)
         destroy_node(sim, &sim->nodes[id]);
     free(sim->nodes);
     cop__links_fini(sim);
+    cop__joining_fini(sim);
     cop__queue_fini(&sim->queue);
     cop__net_destroy(sim->net);
     free(sim->actions);
@@ -385,6 +411,9 @@ static void dispatch_world(struct cop_sim *sim, struct cop__sim_event *event)
         break;
     case COP__SIM_CUTOFF:
         cop__faults_cutoff(sim, event->word);
+        break;
+    case COP__SIM_JOINING:
+        cop__joining_try(sim, (uint32_t)event->word, event->view);
         break;
     default:
         COP_ASSERT(false);

@@ -167,6 +167,38 @@ static uint32_t trace_send(struct cop_sim *sim, cop_id id, uint32_t i)
     return i;
 }
 
+/* "3 = view 5 of root 0: 0-4,6" and other words about the view. */
+static void trace_state(struct cop_sim *sim, cop_id id, const struct cop_effect *effect)
+{
+    char members[160] = "";
+    size_t used = 0;
+    if (effect->kind == COP_EFFECT_DEGRADED) {
+        cop__trace_line(sim, "%u = %s", (unsigned)id,
+                        effect->status ? "degraded" : "no longer degraded");
+        return;
+    }
+    if (effect->kind == COP_EFFECT_OUT) {
+        cop__trace_line(sim, "%u = out: %s", (unsigned)id,
+                        cop_strerror(effect->status));
+        return;
+    }
+    const struct cop_view *view = effect->view;
+    for (cop_id first = cop_view_next(view, COP_ID_NONE);
+         first != COP_ID_NONE && used + 24 < sizeof(members);) {
+        cop_id last = first;
+        while (cop_view_next(view, last) == last + 1)
+            last++;
+        int n = snprintf(members + used, sizeof(members) - used,
+                         last == first ? "%s%u" : "%s%u-%u", used ? "," : "",
+                         (unsigned)first, (unsigned)last);
+        used += n > 0 ? (size_t)n : 0;
+        first = cop_view_next(view, last);
+    }
+    cop__trace_line(sim, "%u = view %llu of %u: %s", (unsigned)id,
+                    (unsigned long long)cop_view_epoch(view),
+                    (unsigned)cop_view_ballot(view).root, members);
+}
+
 void cop__trace_effects(struct cop_sim *sim, cop_id id)
 {
     if (!sim->config.trace)
@@ -180,6 +212,8 @@ void cop__trace_effects(struct cop_sim *sim, cop_id id)
                             (unsigned)effect->peer);
         else if (effect->kind == COP_EFFECT_CLOSE)
             cop__trace_line(sim, "%u > close %u", (unsigned)id, (unsigned)effect->peer);
+        else if (effect->kind != COP_EFFECT_COMPLETE)
+            trace_state(sim, id, effect);
     }
 }
 

@@ -34,8 +34,9 @@ enum cop__sim_kind {
     COP__SIM_WAKE,   /* dst looks into its inbox */
     COP__SIM_ACTION, /* `word` is the index of the action */
     COP__SIM_RECONNECT, /* the drivers of src and dst try again */
-    COP__SIM_SILENT, /* dst gives up reaching src, if partition `word` still stands */
-    COP__SIM_CUTOFF, /* all connections across partition `word` are given up */
+    COP__SIM_SILENT,  /* dst gives up reaching src, if partition `word` still stands */
+    COP__SIM_CUTOFF,  /* all connections across partition `word` are given up */
+    COP__SIM_JOINING, /* newcomer `word` asks for an invitation, if it still needs one */
 };
 
 enum cop__peer_flag {
@@ -94,7 +95,18 @@ struct cop__sim_node {
     cop_time born, died;
     uint32_t sends, receives;
     uint16_t life;
-    uint8_t flags; /* enum cop__node_flag */
+    uint8_t flags;   /* enum cop__node_flag */
+    uint32_t called; /* 0: n and its number; else x and this one less */
+};
+
+/* Somebody on the way in: it needs an invitation, then it is a node. */
+struct cop__newcomer {
+    cop_id id; /* NONE: it never was a member */
+    uint32_t called;
+    uint32_t tries;
+    bool spare;
+    bool done;
+    char name[16];
 };
 
 struct cop__partition {
@@ -132,6 +144,9 @@ struct cop_sim {
     bool calm;    /* healed for good */
     bool settled; /* and everybody must know everything */
 
+    struct cop__newcomer **newcomers;
+    uint32_t newcomer_count, newcomer_capacity;
+
     struct cop__net *net;
     const struct cop_sim_checker *checkers[COP__SIM_CHECKERS];
     void *states[COP__SIM_CHECKERS];
@@ -153,6 +168,7 @@ enum cop__place {
     COP__PLACE_RECONNECT,
     COP__PLACE_BUGGIFY,
     COP__PLACE_LIVENESS,
+    COP__PLACE_CONTACT,
 };
 
 /* ---- sim.c ----------------------------------------------------------------------- */
@@ -177,6 +193,24 @@ void cop__sim_push(struct cop_sim *sim, struct cop__sim_event *event, cop_time t
 void cop__sim_drop(struct cop_sim *sim, struct cop__sim_event *event);
 /* Brings a rank to life: a new state machine and its first TICK. */
 int cop__sim_bear(struct cop_sim *sim, cop_id id);
+/* The same for one who has an invitation. */
+int cop__sim_bear_joiner(struct cop_sim *sim, cop_id id, struct cop_view *view,
+                         const struct cop__newcomer *newcomer);
+void cop__sim_after_view(struct cop_sim *sim, cop_id id, struct cop_view *view);
+/* Submits the request of that action at its node, now. */
+void cop__faults_submit(struct cop_sim *sim, uint32_t index);
+int cop__sim_keep_action(struct cop_sim *sim, const struct cop_sim_action *action);
+
+/* ---- joining.c ------------------------------------------------------------------- */
+
+/* Tokens of invitations: above all that a script may use. */
+#define COP__INVITE_TOKEN (UINT64_C(1) << 63)
+/* `id` NONE: somebody new. */
+void cop__joining_begin(struct cop_sim *sim, cop_id id, bool spare, cop_time delay);
+void cop__joining_try(struct cop_sim *sim, uint32_t index, uint64_t tries);
+void cop__joining_complete(struct cop_sim *sim, const struct cop_effect *effect);
+void cop__joining_fini(struct cop_sim *sim);
+bool cop__sim_has_views(const struct cop_sim *sim);
 /* Makes sure that a TICK comes at the node's deadline. */
 void cop__sim_arm(struct cop_sim *sim, cop_id id);
 /* Makes the node look into its inbox at `time`. */

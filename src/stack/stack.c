@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "detect/detect.h"
+#include "member/member.h"
 #include "probe/probe.h"
 #include "roster/roster.h"
 #include "sweep/sweep.h"
@@ -9,10 +10,11 @@
  * one place that knows all of them.
  */
 
-#define PROTOCOLS 1u
+#define PROTOCOLS 2u
 
 static const struct cop__protocol *const protocols[PROTOCOLS] = {
     [COP__PROBE_PROTOCOL] = &cop__probe_protocol,
+    [COP__MEMBER_PROTOCOL] = &cop__member_protocol,
 };
 
 static const struct cop__stack stack = {
@@ -21,11 +23,18 @@ static const struct cop__stack stack = {
             [COP__SLOT_ROSTER] = &cop__roster_layer,
             [COP__SLOT_DETECT] = &cop__detect_layer,
             [COP__SLOT_SWEEP] = &cop__sweep_layer,
+            [COP__SLOT_MEMBER] = &cop__member_layer,
             [COP__SLOT_PROBE] = &cop__probe_layer,
         },
     .handlers =
         {
             [COP__INDEX_NEWS] = cop__on_news,
+            [COP__INDEX_JOIN] = cop__on_join,
+            [COP__INDEX_WHOLE] = cop__on_whole,
+            [COP__INDEX_SYNC] = cop__on_sync,
+            [COP__INDEX_OUT] = cop__on_out,
+            [COP__INDEX_INVITE] = cop__on_invite,
+            [COP__INDEX_INVITED] = cop__on_invited,
             [COP__INDEX_ASK] = cop__on_ask,
             [COP__INDEX_ANSWER] = cop__on_answer,
             [COP__INDEX_TURN] = cop__on_turn,
@@ -33,7 +42,7 @@ static const struct cop__stack stack = {
             [COP__INDEX_DONE] = cop__on_done,
             [COP__INDEX_HOLD] = cop__on_hold,
         },
-    .admit = cop__detect_admit,
+    .admit = cop__member_admit,
     .protocols = protocols,
     .protocol_count = PROTOCOLS,
 };

@@ -89,10 +89,12 @@ static int gather_lost(const struct cop_node *node, const struct cop__sweep *swe
         return COP_ENOMEM;
     struct cop__writer writer = cop__writer(out->lost, most);
     for (uint32_t i = 0; i < dead->extra_count && out->lost_count < LOST_MAX; i++) {
-        if (!cop_tree_is_below(&sweep->tree, dead->extra[i], sweep->self))
+        if (!cop__sweep_has_rank(sweep, dead->extra[i]) ||
+            !cop_tree_is_below(&sweep->tree, dead->extra[i], sweep->self))
             continue;
-        struct cop__belief belief =
-            cop__roster_get(node, cop__sweep_id_of(node, dead->extra[i]));
+        struct cop__belief belief = cop__roster_get(node, dead->extra[i]);
+        if (belief.status != COP_SUSPECT)
+            continue; /* its absence is the view's word, not mine */
         cop__belief_put(&writer, &belief);
         out->lost_count++;
     }
@@ -149,10 +151,10 @@ static struct cop_buf *make_answer(const struct cop_node *node,
 
 /* ---- saying it ------------------------------------------------------------------- */
 
-static bool is_reachable(const struct cop_node *node, cop_rank rank)
+static bool is_reachable(const struct cop_node *node, const struct cop__sweep *sweep,
+                         cop_rank rank)
 {
-    return rank != COP_RANK_NONE &&
-           !cop__roster_is_suspect(node, cop__sweep_id_of(node, rank));
+    return rank != COP_RANK_NONE && !cop__sweep_is_lost(node, sweep, rank);
 }
 
 /* To all who asked; takes over the reference. */
@@ -164,19 +166,18 @@ static void send_to_askers(struct cop_node *node, struct cop__sweep *sweep,
         return;
     }
     for (uint32_t i = 0; i < sweep->askers.count; i++)
-        if (is_reachable(node, sweep->askers.items[i]))
-            cop__roster_send(node, cop__sweep_id_of(node, sweep->askers.items[i]),
-                             COP__KIND_ANSWER, cop_buf_ref(frame));
-    if (is_reachable(node, sweep->parent))
-        cop__roster_send(node, cop__sweep_id_of(node, sweep->parent), COP__KIND_ANSWER,
-                         cop_buf_ref(frame));
+        if (is_reachable(node, sweep, sweep->askers.items[i]))
+            cop__sweep_send(node, sweep, sweep->askers.items[i], COP__KIND_ANSWER,
+                            cop_buf_ref(frame));
+    if (is_reachable(node, sweep, sweep->parent))
+        cop__sweep_send(node, sweep, sweep->parent, COP__KIND_ANSWER,
+                        cop_buf_ref(frame));
     cop_buf_unref(frame);
 }
 
 void cop__sweep_answer_to(struct cop_node *node, struct cop__sweep *sweep, cop_rank to)
 {
-    cop__roster_send(node, cop__sweep_id_of(node, to), COP__KIND_ANSWER,
-                     make_answer(node, sweep));
+    cop__sweep_send(node, sweep, to, COP__KIND_ANSWER, make_answer(node, sweep));
 }
 
 /* Lowest of the initiator's earlier sweeps that still waits here for its outcome. */
@@ -213,8 +214,7 @@ static bool is_anybody_silent(struct cop_node *node, const struct cop__sweep *sw
     if (cop__sweep_missing(sweep, &missing))
         cop__fail(node, COP_ENOMEM);
     for (uint32_t i = 0; i < missing.count && !silent; i++)
-        silent =
-            !cop__roster_is_suspect(node, cop__sweep_id_of(node, missing.items[i]));
+        silent = !cop__sweep_is_lost(node, sweep, missing.items[i]);
     cop_ranks_free(&missing);
     return silent;
 }
@@ -248,7 +248,7 @@ static bool chase_missing(struct cop_node *node, struct cop__sweep *sweep)
     for (uint32_t i = 0; i < missing.count && !node->failed; i++) {
         cop_rank rank = missing.items[i];
         const struct cop__child *child = cop__sweep_child(sweep, rank);
-        if (!cop__roster_is_suspect(node, cop__sweep_id_of(node, rank)) &&
+        if (!cop__sweep_is_lost(node, sweep, rank) &&
             !(child && child->state == CHILD_FAILED))
             cop__sweep_ask_one(node, sweep, rank);
     }
@@ -295,7 +295,7 @@ static void relay(struct cop_node *node, struct cop__sweep *sweep,
     struct answer answer;
     init_answer(&answer);
     COP__COUNT(node, supplements);
-    if (!is_reachable(node, sweep->parent))
+    if (!is_reachable(node, sweep, sweep->parent))
         cop__sweep_find_parent(node, sweep);
     int error = reserve(&answer, part_bytes(&part->cover, part->payload));
     struct cop__writer writer = cop__writer(answer.parts, error ? 0 : answer.length);
@@ -394,8 +394,8 @@ static void say_hold(struct cop_node *node, struct cop__sweep *sweep, cop_rank t
         .cover = {bytes, cover->count},
     };
     COP__COUNT(node, holds);
-    cop__roster_send(node, cop__sweep_id_of(node, to), COP__KIND_HOLD,
-                     bytes ? cop__encode_hold(&hold) : NULL);
+    cop__sweep_send(node, sweep, to, COP__KIND_HOLD,
+                    bytes ? cop__encode_hold(&hold) : NULL);
     free(bytes);
 }
 
@@ -423,8 +423,9 @@ static bool is_expected(struct cop__sweep *sweep, cop_rank from)
 static void take_answer(struct cop_node *node, struct cop__sweep *sweep, cop_id sender,
                         struct cop_buf *frame, const struct cop__msg_answer *message)
 {
-    cop_rank from = cop_view_rank(node->view, sender);
-    if (from == sweep->self || !cop_tree_is_below(&sweep->tree, from, sweep->self)) {
+    cop_rank from = sender;
+    if (from == sweep->self || !cop__sweep_has_rank(sweep, from) ||
+        !cop_tree_is_below(&sweep->tree, from, sweep->self)) {
         COP__COUNT(node, ignored_not_below);
         return;
     }
@@ -483,7 +484,7 @@ static void refine(struct cop_node *node, struct cop__sweep *sweep, uint32_t i,
 {
     cop_rank source = sweep->parts[i].source;
     struct cop__child *child = cop__sweep_child(sweep, source);
-    if (!child || cop__roster_is_suspect(node, cop__sweep_id_of(node, source))) {
+    if (!child || cop__sweep_is_lost(node, sweep, source)) {
         cop__sweep_remove_part(sweep, i);
         if (child && child->state != CHILD_LOST)
             cop__sweep_lose_child(node, sweep, child);
@@ -492,7 +493,7 @@ static void refine(struct cop_node *node, struct cop__sweep *sweep, uint32_t i,
     if (child->state != CHILD_OWED) {
         child->state = CHILD_OWED;
         sweep->owed++;
-        cop__watch(node, cop__sweep_id_of(node, source));
+        cop__watch(node, source);
     }
     say_hold(node, sweep, source, hold);
 }
@@ -526,9 +527,10 @@ void cop__on_hold(struct cop_node *node, const struct cop_frame *frame)
     cop__sweeps_enter(node);
     struct cop__sweep *sweep = cop__sweep_hear_of(
         node, message.initiator, message.incarnation, message.sequence, message.mark);
-    cop_rank from = cop_view_rank(node->view, frame->header.sender);
+    cop_rank from = frame->header.sender;
     struct cop__cover hold;
     if (sweep && (from == sweep->self || cop__sweep_is_mine(node, sweep) ||
+                  !cop__sweep_has_rank(sweep, from) ||
                   !cop_tree_is_below(&sweep->tree, sweep->self, from))) {
         COP__COUNT(node, ignored_not_ancestor);
     } else if (sweep && sweep->answered) {

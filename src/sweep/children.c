@@ -67,6 +67,7 @@ static struct cop_buf *encode_ask(struct cop_node *node, const struct cop__sweep
         .incarnation = sweep->incarnation,
         .sequence = sweep->sequence,
         .mark = cop__origin_mark(node, sweep->initiator, sweep->incarnation),
+        .epoch = sweep->epoch,
         .left_ns = sweep->deadline - node->now - sweep->hop_ns,
         .hop_ns = sweep->hop_ns,
         .protocol = sweep->protocol,
@@ -96,11 +97,11 @@ static void ask(struct cop_node *node, struct cop__sweep *sweep,
     }
     if (!*frame)
         *frame = encode_ask(node, sweep);
-    cop_id id = cop__sweep_id_of(node, child->rank);
+    cop_id id = child->rank;
     child->state = CHILD_OWED;
     sweep->owed++;
     cop__watch(node, id);
-    cop__roster_send(node, id, COP__KIND_ASK, cop_buf_ref(*frame));
+    cop__sweep_send(node, sweep, id, COP__KIND_ASK, cop_buf_ref(*frame));
 }
 
 static void push_children_of(struct cop_node *node, struct cop__sweep *sweep,
@@ -122,7 +123,7 @@ static void ask_from(struct cop_node *node, struct cop__sweep *sweep, uint32_t f
     struct cop_buf *frame = NULL;
     for (uint32_t i = from; i < sweep->child_count && !node->failed; i++) {
         cop_rank rank = sweep->children[i].rank;
-        if (cop__roster_is_suspect(node, cop__sweep_id_of(node, rank))) {
+        if (cop__sweep_is_lost(node, sweep, rank)) {
             sweep->tangled = true;
             sweep->children[i].state = CHILD_LOST;
             push_children_of(node, sweep, rank);
@@ -154,7 +155,7 @@ void cop__sweep_ask_one(struct cop_node *node, struct cop__sweep *sweep, cop_ran
     if (!child) {
         if (push(node, sweep, rank, CHILD_FAILED))
             ask_from(node, sweep, sweep->child_count - 1);
-    } else if (!cop__roster_is_suspect(node, cop__sweep_id_of(node, rank))) {
+    } else if (!cop__sweep_is_lost(node, sweep, rank)) {
         struct cop_buf *frame = NULL;
         ask(node, sweep, child, &frame);
         cop_buf_unref(frame);
@@ -178,7 +179,7 @@ void cop__sweep_settle_child(struct cop_node *node, struct cop__sweep *sweep,
 {
     if (child->state == CHILD_OWED) {
         sweep->owed--;
-        cop__unwatch(node, cop__sweep_id_of(node, child->rank));
+        cop__unwatch(node, child->rank);
     }
     child->state = (uint8_t)state;
 }

@@ -88,12 +88,12 @@ static const char *check_children(const struct cop_node *node,
     uint32_t owed = 0;
     for (uint32_t i = 0; i < sweep->child_count; i++) {
         const struct cop__child *child = &sweep->children[i];
-        cop_id id = cop__sweep_id_of(node, child->rank);
+        cop_id id = child->rank;
         if (child->state == CHILD_OWED) {
             owed++;
             if (!cop__is_watched(node, id))
                 return "sweep: waits for a child without watching it";
-            if (cop__roster_is_suspect(node, id))
+            if (cop__sweep_is_lost(node, sweep, child->rank))
                 return "sweep: waits for a suspect";
         }
         if (!cop_tree_is_below(&sweep->tree, child->rank, sweep->self))
@@ -110,10 +110,10 @@ static const char *check_waits(const struct cop_node *node,
     if (!cop__timer_is_running(&sweep->timer.timer))
         return "sweep: kept without a deadline";
     if (!mine && waits && sweep->parent != COP_RANK_NONE &&
-        !cop__is_watched(node, cop__sweep_id_of(node, sweep->parent)))
+        !cop__is_watched(node, sweep->parent))
         return "sweep: waits for its parent without watching it";
     if (!mine && waits && sweep->parent != COP_RANK_NONE &&
-        cop__roster_is_suspect(node, cop__sweep_id_of(node, sweep->parent)))
+        cop__sweep_is_lost(node, sweep, sweep->parent))
         return "sweep: waits for a parent that is a suspect";
     if (!sweep->answered && sweep->contributed && sweep->owed == 0)
         return "sweep: complete, but does not answer";

@@ -20,8 +20,7 @@ static struct cop_buf *encode_outcome(const struct cop_node *node,
 void cop__sweep_send_outcome(struct cop_node *node, struct cop__sweep *sweep,
                              cop_rank to)
 {
-    cop__roster_send(node, cop__sweep_id_of(node, to), COP__KIND_OUTCOME,
-                     encode_outcome(node, sweep));
+    cop__sweep_send(node, sweep, to, COP__KIND_OUTCOME, encode_outcome(node, sweep));
 }
 
 /* To everyone in my list, also those who did not answer in time: they may be waiting. */
@@ -36,8 +35,8 @@ static void forward(struct cop_node *node, struct cop__sweep *sweep)
             cop__sweep_settle_child(node, sweep, child, CHILD_FAILED);
         if (!frame)
             frame = encode_outcome(node, sweep);
-        cop__roster_send(node, cop__sweep_id_of(node, child->rank), COP__KIND_OUTCOME,
-                         cop_buf_ref(frame));
+        cop__sweep_send(node, sweep, child->rank, COP__KIND_OUTCOME,
+                        cop_buf_ref(frame));
     }
     cop_buf_unref(frame);
 }
@@ -96,8 +95,8 @@ static void say_done_below(struct cop_node *node, struct cop__sweep *sweep)
 {
     for (uint32_t i = 0; i < sweep->child_count; i++)
         if (sweep->children[i].state != CHILD_LOST)
-            cop__sweep_say_done(node, cop__sweep_id_of(node, sweep->children[i].rank),
-                                sweep->initiator, sweep->incarnation, sweep->sequence);
+            cop__sweep_say_done(node, sweep->children[i].rank, sweep->initiator,
+                                sweep->incarnation, sweep->sequence);
 }
 
 /* No outcome will come any more: the protocol is told so, once. When time is up those below
@@ -122,6 +121,14 @@ void cop__sweep_leave(struct cop_node *node, struct cop__sweep *sweep)
     cop__sweeps_leave(node);
 }
 
+void cop__sweep_forget(struct cop_node *node, struct cop__sweep *sweep)
+{
+    COP_ASSERT(cop__sweep_is_mine(node, sweep) && sweep->answered);
+    cop__sweeps_enter(node);
+    cop__sweep_end(node, sweep);
+    cop__sweeps_leave(node);
+}
+
 void cop__on_outcome(struct cop_node *node, const struct cop_frame *frame)
 {
     struct cop__msg_outcome message;
@@ -133,10 +140,10 @@ void cop__on_outcome(struct cop_node *node, const struct cop_frame *frame)
     cop__sweeps_enter(node);
     struct cop__sweep *sweep = cop__sweep_hear_of(
         node, message.initiator, message.incarnation, message.sequence, message.mark);
-    cop_rank from = cop_view_rank(node->view, frame->header.sender);
+    cop_rank from = frame->header.sender;
     int status = (int)message.status;
-    if (sweep &&
-        (from == sweep->self || !cop_tree_is_below(&sweep->tree, sweep->self, from))) {
+    if (sweep && (from == sweep->self || !cop__sweep_has_rank(sweep, from) ||
+                  !cop_tree_is_below(&sweep->tree, sweep->self, from))) {
         COP__COUNT(node, ignored_not_ancestor);
     } else if (sweep && (sweep->has_outcome ||
                          (!sweep->wants_outcome && status != COP_EABORTED))) {

@@ -63,7 +63,9 @@ struct cop__sweep {
     cop_id initiator;
     cop_incarnation incarnation;
     uint64_t sequence;
-    struct cop_tree tree; /* without deaths */
+    struct cop_tree tree;   /* without deaths */
+    struct cop_view *world; /* who takes part, if it brought that along; or NULL */
+    cop_epoch epoch;        /* of the initiator's view when it began */
     cop_time started, deadline, hop_ns;
     uint64_t token;
     uint64_t floor; /* lowest earlier sweep that still waits for its outcome below me */
@@ -128,6 +130,22 @@ void cop__origin_advance(struct cop__origin *origin, uint64_t mark);
 uint64_t cop__origin_mark(const struct cop_node *node, cop_id id,
                           cop_incarnation incarnation);
 
+/* world.c */
+bool cop__sweep_is_lost(const struct cop_node *node, const struct cop__sweep *sweep,
+                        cop_rank rank);
+bool cop__sweep_concerns(const struct cop_node *node, const struct cop__sweep *sweep,
+                         cop_rank rank);
+void cop__sweep_send(struct cop_node *node, const struct cop__sweep *sweep, cop_rank to,
+                     enum cop__kind kind, struct cop_buf *payload);
+bool cop__sweep_life_is_over(const struct cop_node *node, cop_id initiator,
+                             cop_incarnation incarnation);
+
+/* The place of a peer in a sweep's tree; false if it has none. */
+static inline bool cop__sweep_has_rank(const struct cop__sweep *sweep, cop_id id)
+{
+    return id < sweep->tree.n;
+}
+
 /* sweep.c */
 void cop__sweeps_enter(struct cop_node *node);
 void cop__sweeps_leave(struct cop_node *node);
@@ -145,7 +163,6 @@ struct cop__sweep *cop__sweep_hear_of(struct cop_node *node, cop_id initiator,
 /* S5, at the initiator: earlier sweeps whose outcome everyone is now known to have
  * end. */
 void cop__sweep_release_below(struct cop_node *node, const struct cop__sweep *sweep);
-cop_id cop__sweep_id_of(const struct cop_node *node, cop_rank rank);
 void cop__sweep_say_done(struct cop_node *node, cop_id to, cop_id initiator,
                          cop_incarnation incarnation, uint64_t sequence);
 

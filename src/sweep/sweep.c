@@ -8,11 +8,6 @@
 
 /* ---- the list -------------------------------------------------------------------- */
 
-cop_id cop__sweep_id_of(const struct cop_node *node, cop_rank rank)
-{
-    return cop_view_id(node->view, rank);
-}
-
 const struct cop__protocol *cop__sweep_protocol(const struct cop_node *node,
                                                 const struct cop__sweep *sweep)
 {
@@ -50,6 +45,7 @@ static void free_sweep(struct cop__sweeps *sweeps, struct cop__sweep *sweep)
     cop_ranks_free(&sweep->strangers);
     cop_buf_unref(sweep->request);
     cop_buf_unref(sweep->outcome);
+    cop_view_unref(sweep->world);
     if (sweeps->spare || sweep->child_capacity > SPARE_MAX ||
         sweep->part_capacity > SPARE_MAX)
         free_memory(sweep);
@@ -151,17 +147,20 @@ static struct cop__origin *hear_mark(struct cop_node *node, cop_id initiator,
                                      cop_incarnation incarnation, uint64_t sequence,
                                      uint64_t mark)
 {
-    if (cop_view_rank(node->view, initiator) == COP_RANK_NONE || sequence == 0 ||
+    bool known = cop__has_views(node)
+                     ? initiator < COP_MEMBERS_MAX
+                     : cop_view_rank(node->view, initiator) != COP_RANK_NONE;
+    if (!known || sequence == 0 ||
         (sequence > mark && sequence - mark > COP__SWEEP_WINDOW)) {
         COP__COUNT(node, ignored_malformed);
         return NULL;
     }
     /* A sweep of a later life is news of that life; of mine nobody knows more than I. */
     struct cop__belief life = {initiator, incarnation, 0, COP_ALIVE};
-    if (initiator != node->self)
+    if (initiator != node->self && !cop__has_views(node))
         cop__roster_merge(node, &life);
     struct cop__origin *origin = NULL;
-    if (incarnation == cop__roster_get(node, initiator).incarnation)
+    if (!cop__sweep_life_is_over(node, initiator, incarnation))
         origin = cop__origin_get(node, initiator, incarnation);
     if (!origin) {
         COP__COUNT(node, ignored_sweep_over);
@@ -201,7 +200,7 @@ void cop__sweep_say_done(struct cop_node *node, cop_id to, cop_id initiator,
         .mark = cop__origin_mark(node, initiator, incarnation),
     };
     /* Of a former life everything is over. */
-    if (incarnation < cop__roster_get(node, initiator).incarnation)
+    if (cop__sweep_life_is_over(node, initiator, incarnation))
         done.mark = sequence;
     cop__roster_send(node, to, COP__KIND_DONE, cop__encode_done(&done));
 }
@@ -231,7 +230,8 @@ static void on_deadline(struct cop_node *node, struct cop__node_timer *timer)
 }
 
 static struct cop__sweep *create(struct cop_node *node, const struct cop_tree *tree,
-                                 cop_time left_ns, struct cop__bytes payload)
+                                 struct cop_view *world, cop_time left_ns,
+                                 struct cop__bytes payload)
 {
     struct cop__sweep *sweep = take_sweep(cop__sweeps(node));
     if (!sweep)
@@ -244,6 +244,7 @@ static struct cop__sweep *create(struct cop_node *node, const struct cop_tree *t
         }
     }
     sweep->tree = *tree;
+    sweep->world = world ? cop_view_ref(world) : NULL;
     sweep->self = node->rank;
     sweep->parent = COP_RANK_NONE;
     sweep->floor = UINT64_MAX;
@@ -284,7 +285,8 @@ static cop_time hop_time(const struct cop_tree *tree, cop_time timeout_ns)
 int cop__sweep_start(struct cop_node *node, const struct cop__sweep_options *options)
 {
     struct cop__sweeps *sweeps = cop__sweeps(node);
-    struct cop_tree tree = {.n = cop_view_size(node->view), .root = node->rank};
+    const struct cop_view *view = options->world ? options->world : node->view;
+    struct cop_tree tree = {.n = cop_view_slots(view), .root = node->rank};
     tree.shape = options->shape.kind ? options->shape : *cop_view_shape(node->view);
     /* Only the view's own tables are known to the others. */
     if (cop_tree_check(&tree) ||
@@ -297,7 +299,7 @@ int cop__sweep_start(struct cop_node *node, const struct cop__sweep_options *opt
     if (sweeps->sequence - origin->mark >= COP__SWEEP_WINDOW)
         return COP_EAGAIN;
     struct cop__sweep *sweep =
-        create(node, &tree, options->timeout_ns, options->payload);
+        create(node, &tree, options->world, options->timeout_ns, options->payload);
     if (!sweep) {
         cop__fail(node, COP_ENOMEM);
         return COP_ENOMEM;
@@ -305,6 +307,7 @@ int cop__sweep_start(struct cop_node *node, const struct cop__sweep_options *opt
     sweep->initiator = node->self;
     sweep->incarnation = node->incarnation;
     sweep->sequence = ++sweeps->sequence;
+    sweep->epoch = cop_view_epoch(node->view);
     sweep->protocol = options->protocol;
     sweep->wants_outcome = options->outcome;
     sweep->token = options->token;
@@ -318,32 +321,58 @@ int cop__sweep_start(struct cop_node *node, const struct cop__sweep_options *opt
 
 /* ---- being asked ----------------------------------------------------------------- */
 
-/* The tree that an ASK names; false if it is not one, or not with the sender above me. */
-static bool ignore_ask(struct cop_node *node, const struct cop__msg_ask *message,
-                       cop_id sender, struct cop_tree *tree)
+/* The tree that an ASK names; whether it is one can be checked. */
+static struct cop_tree asked_tree(const struct cop_node *node,
+                                  const struct cop__msg_ask *message)
 {
     const struct cop_shape *own = cop_view_shape(node->view);
-    *tree = (struct cop_tree){
+    struct cop_tree tree = {
         .shape = {.kind = (enum cop_shape_kind)message->shape,
                   .k = message->arity,
                   .inner = (enum cop_shape_kind)message->inner},
-        .n = cop_view_size(node->view),
-        .root = cop_view_rank(node->view, message->initiator),
+        .n = cop__has_views(node) ? message->members : cop_view_slots(node->view),
+        .root = message->initiator,
     };
-    if (own->table && own->kind == tree->shape.kind)
-        tree->shape.table = own->table;
-    if (message->members != tree->n || tree->root == COP_RANK_NONE ||
+    if (own->table && own->kind == tree.shape.kind)
+        tree.shape.table = own->table;
+    return tree;
+}
+
+/* True if it is not a question that I can be asked, or not by one above me. */
+static bool ignore_ask(struct cop_node *node, const struct cop__msg_ask *message,
+                       cop_id sender, const struct cop_tree *tree)
+{
+    if (message->members != tree->n || tree->n > COP_MEMBERS_MAX ||
+        tree->root >= tree->n || node->rank >= tree->n ||
         message->protocol >= node->stack->protocol_count || cop_tree_check(tree) ||
         message->left_ns > COP__SWEEP_TIMEOUT_MAX ||
         message->hop_ns > COP__SWEEP_TIMEOUT_MAX) {
         COP__COUNT(node, ignored_malformed);
         return true;
     }
-    cop_rank from = cop_view_rank(node->view, sender);
-    if (from == node->rank || !cop_tree_is_below(tree, node->rank, from)) {
+    if (sender == node->rank || sender >= tree->n ||
+        !cop_tree_is_below(tree, node->rank, sender)) {
         COP__COUNT(node, ignored_not_ancestor);
         return true;
     }
+    return false;
+}
+
+/* The world that a question brings along, as its protocol reads it; the caller's
+ * reference. False if it is not one in which I take part. */
+static bool find_world(struct cop_node *node, const struct cop__msg_ask *message,
+                       struct cop_view **out)
+{
+    const struct cop__protocol *protocol = node->stack->protocols[message->protocol];
+    *out = NULL;
+    if (!protocol->world)
+        return true;
+    *out = protocol->world(node, message->initiator, message->incarnation,
+                           message->payload);
+    if (*out && cop_view_slots(*out) == message->members)
+        return true;
+    COP__COUNT(node, ignored_malformed);
+    cop_view_unref(*out);
     return false;
 }
 
@@ -352,7 +381,12 @@ static void join(struct cop_node *node, const struct cop__msg_ask *message,
 {
     /* The mark of this frame has just ended the one before: its memory serves again. */
     cop__sweeps_reap(node, 1);
-    struct cop__sweep *sweep = create(node, tree, message->left_ns, message->payload);
+    struct cop_view *world;
+    if (!find_world(node, message, &world))
+        return;
+    struct cop__sweep *sweep =
+        create(node, tree, world, message->left_ns, message->payload);
+    cop_view_unref(world);
     if (!sweep) {
         cop__fail(node, COP_ENOMEM);
         return;
@@ -360,6 +394,7 @@ static void join(struct cop_node *node, const struct cop__msg_ask *message,
     sweep->initiator = message->initiator;
     sweep->incarnation = message->incarnation;
     sweep->sequence = message->sequence;
+    sweep->epoch = message->epoch;
     sweep->protocol = message->protocol;
     sweep->wants_outcome = (message->flags & ASK_OUTCOME) != 0;
     sweep->hop_ns = message->hop_ns;
@@ -381,7 +416,7 @@ static void ask_again(struct cop_node *node, struct cop__sweep *sweep, cop_rank 
 static void take_ask(struct cop_node *node, const struct cop__msg_ask *message,
                      cop_id sender)
 {
-    struct cop_tree tree;
+    struct cop_tree tree = asked_tree(node, message);
     if (ignore_ask(node, message, sender, &tree))
         return;
     struct cop__origin *origin =
@@ -389,18 +424,17 @@ static void take_ask(struct cop_node *node, const struct cop__msg_ask *message,
                   message->mark);
     if (!origin)
         return;
-    cop_rank from = cop_view_rank(node->view, sender);
     struct cop__sweep *sweep = cop__sweep_find(node, message->initiator,
                                                message->incarnation, message->sequence);
     if (sweep) {
-        ask_again(node, sweep, from);
+        ask_again(node, sweep, sender);
     } else if (cop__origin_is_over(origin, message->sequence) ||
                message->left_ns == 0) {
         COP__COUNT(node, ignored_sweep_over);
         cop__sweep_say_done(node, sender, message->initiator, message->incarnation,
                             message->sequence);
     } else {
-        join(node, message, &tree, from);
+        join(node, message, &tree, sender);
     }
 }
 
@@ -498,15 +532,18 @@ static void change_one(struct cop_node *node, struct cop__sweep *sweep,
     bool replaced = change->kind == COP__CHANGE_REPLACED;
     if (change->id == sweep->initiator && lose_initiator(node, sweep, change))
         return;
+    if (!cop__sweep_has_rank(sweep, change->id))
+        return;
     /* A new life of somebody above me knows nothing of this sweep. */
-    if (replaced && cop_tree_is_below(&sweep->tree, sweep->self, change->rank) &&
-        cop__rankset_put(&sweep->strangers, change->rank))
+    if (replaced && !sweep->world &&
+        cop_tree_is_below(&sweep->tree, sweep->self, change->id) &&
+        cop__rankset_put(&sweep->strangers, change->id))
         cop__fail(node, COP_ENOMEM);
     if (replaced || change->kind == COP__CHANGE_SUSPECT)
-        lose(node, sweep, change->rank);
+        lose(node, sweep, change->id);
     if ((replaced || change->kind == COP__CHANGE_ALIVE) &&
-        !cop__roster_is_suspect(node, change->id))
-        regain(node, sweep, change->rank);
+        !cop__sweep_is_lost(node, sweep, change->id))
+        regain(node, sweep, change->id);
     cop__sweep_answer_if_complete(node, sweep);
 }
 
@@ -519,6 +556,40 @@ static void on_change(struct cop_node *node, const struct cop__change *change)
          sweep = sweep->next)
         if (!sweep->over && !node->failed)
             change_one(node, sweep, change);
+    cop__sweeps_leave(node);
+}
+
+/* Somebody of this sweep is not in the new view, or not in the life that it had. */
+static void lose_by_view(struct cop_node *node, struct cop__sweep *sweep, cop_id id)
+{
+    if (id == sweep->initiator && id != node->self &&
+        cop__sweep_life_is_over(node, id, sweep->incarnation)) {
+        const struct cop__protocol *protocol = cop__sweep_protocol(node, sweep);
+        if (!sweep->told && protocol->on_initiator_lost)
+            protocol->on_initiator_lost(node, sweep);
+        sweep->told = true;
+        if (!sweep->over)
+            cop__sweep_give_up(node, sweep, COP_ELOST);
+        return;
+    }
+    if (cop__sweep_has_rank(sweep, id) && cop__sweep_is_lost(node, sweep, id))
+        lose(node, sweep, id);
+    cop__sweep_answer_if_complete(node, sweep);
+}
+
+static void on_view(struct cop_node *node, const struct cop_view *old)
+{
+    uint64_t at = 0;
+    struct cop_view_change change;
+    cop__sweeps_enter(node);
+    while (cop_view_compare(old, node->view, &at, &change)) {
+        if (change.kind != COP_VIEW_LEFT && change.kind != COP_VIEW_RETURNED)
+            continue;
+        for (struct cop__sweep *sweep = cop__sweeps(node)->first; sweep;
+             sweep = sweep->next)
+            if (!sweep->over && !node->failed)
+                lose_by_view(node, sweep, change.id);
+    }
     cop__sweeps_leave(node);
 }
 
@@ -543,6 +614,7 @@ const struct cop__layer cop__sweep_layer = {
     .size = sizeof(struct cop__sweeps),
     .fini = fini,
     .on_change = on_change,
+    .on_view = on_view,
     .digest = cop__sweeps_digest,
     .check = cop__sweeps_check,
     .bytes = cop__sweeps_bytes,
@@ -582,6 +654,11 @@ int cop__sweep_result(struct cop_node *node, const struct cop__sweep *sweep,
     cop__cover_fini(&held);
     if (!error && result.answered < sweep->tree.n)
         error = cop__sweep_missing(sweep, &result.missing);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < result.missing.count; i++)
+        if (cop__sweep_concerns(node, sweep, result.missing.items[i]))
+            result.missing.items[kept++] = result.missing.items[i];
+    result.missing.count = kept;
     if (error) {
         cop_buf_unref(result.payload);
         return error;

@@ -27,6 +27,12 @@ extern const struct cop__layer cop__sweep_layer;
 /* What a protocol does with its sweeps. All functions are pure but for the node. */
 struct cop__protocol {
     const char *name;
+    /*
+     * May be NULL. Reads out of a question who takes part in the sweep, if that is not the
+     * view: a reference for the caller; NULL if it makes no sense, and is dropped.
+     */
+    struct cop_view *(*world)(struct cop_node *node, cop_id initiator,
+                              cop_incarnation incarnation, struct cop__bytes payload);
     /* A sweep reached me (also at its initiator): call cop__sweep_contribute, now or
      * later. */
     void (*on_ask)(struct cop_node *node, struct cop__sweep *sweep);
@@ -57,7 +63,8 @@ struct cop__sweep_options {
     struct cop_shape shape; /* kind 0: the view's */
     cop_time timeout_ns;
     struct cop__bytes payload;
-    uint64_t token; /* the protocol's own */
+    uint64_t token;         /* the protocol's own */
+    struct cop_view *world; /* who takes part; NULL: the view */
 };
 
 /* Starts one, rooted here. COP_EAGAIN: too many under way. COP_EINVAL: the shape. */
@@ -70,6 +77,8 @@ void cop__sweep_conclude(struct cop_node *node, struct cop__sweep *sweep, int st
                          struct cop__bytes payload);
 /* At the others: takes no further part. Whoever asks hears that it is over here. */
 void cop__sweep_leave(struct cop_node *node, struct cop__sweep *sweep);
+/* At the initiator: no outcome will come. The others hear of it with its next question. */
+void cop__sweep_forget(struct cop_node *node, struct cop__sweep *sweep);
 /* At the initiator: ends it everywhere. COP_ENOENT if no sweep has this token. */
 int cop__sweep_abort(struct cop_node *node, uint8_t protocol, uint64_t token);
 
@@ -84,6 +93,11 @@ struct cop__sweep_result {
 int cop__sweep_result(struct cop_node *node, const struct cop__sweep *sweep,
                       struct cop__sweep_result *out);
 uint64_t cop__sweep_token(const struct cop__sweep *sweep);
+cop_id cop__sweep_initiator(const struct cop__sweep *sweep);
+cop_incarnation cop__sweep_incarnation(const struct cop__sweep *sweep);
+cop_epoch cop__sweep_epoch(const struct cop__sweep *sweep);
+/* Borrowed; NULL if it runs in the view. */
+struct cop_view *cop__sweep_world(const struct cop__sweep *sweep);
 cop_time cop__sweep_started(const struct cop__sweep *sweep);
 bool cop__sweep_wants_outcome(const struct cop__sweep *sweep);
 struct cop__bytes cop__sweep_request(const struct cop__sweep *sweep);

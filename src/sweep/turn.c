@@ -24,9 +24,9 @@ void cop__sweep_mind_parent(struct cop_node *node, struct cop__sweep *sweep)
         return;
     sweep->watches_parent = need;
     if (need)
-        cop__watch(node, cop__sweep_id_of(node, sweep->parent));
+        cop__watch(node, sweep->parent);
     else
-        cop__unwatch(node, cop__sweep_id_of(node, sweep->parent));
+        cop__unwatch(node, sweep->parent);
 }
 
 /* The former parent, unless it is lost, may be waiting for me too: it stays an asker. */
@@ -38,7 +38,7 @@ void cop__sweep_set_parent(struct cop_node *node, struct cop__sweep *sweep,
         return;
     if (sweep->watches_parent) {
         sweep->watches_parent = false;
-        cop__unwatch(node, cop__sweep_id_of(node, old));
+        cop__unwatch(node, old);
     }
     if (old != COP_RANK_NONE && cop__rankset_put(&sweep->askers, old))
         cop__fail(node, COP_ENOMEM);
@@ -54,9 +54,8 @@ void cop__sweep_set_parent(struct cop_node *node, struct cop__sweep *sweep,
 bool cop__sweep_find_parent(struct cop_node *node, struct cop__sweep *sweep)
 {
     cop_rank rank = cop_tree_parent(&sweep->tree, sweep->self);
-    while (rank != COP_RANK_NONE &&
-           (cop__roster_is_suspect(node, cop__sweep_id_of(node, rank)) ||
-            cop__rankset_has(&sweep->strangers, rank)))
+    while (rank != COP_RANK_NONE && (cop__sweep_is_lost(node, sweep, rank) ||
+                                     cop__rankset_has(&sweep->strangers, rank)))
         rank = cop_tree_parent(&sweep->tree, rank);
     cop__sweep_set_parent(node, sweep, rank);
     return rank != COP_RANK_NONE;
@@ -75,10 +74,9 @@ static uint8_t *encode_lineage(const struct cop_node *node,
     cop_rank rank = cop_tree_parent(&sweep->tree, sweep->self);
     *count = 0;
     for (; rank != sweep->parent; rank = cop_tree_parent(&sweep->tree, rank)) {
-        cop_id id = cop__sweep_id_of(node, rank);
-        if (!cop__roster_is_suspect(node, id))
+        struct cop__belief belief = cop__roster_get(node, rank);
+        if (belief.status != COP_SUSPECT)
             continue;
-        struct cop__belief belief = cop__roster_get(node, id);
         cop__belief_put(&writer, &belief);
         ++*count;
     }
@@ -105,8 +103,8 @@ void cop__sweep_turn(struct cop_node *node, struct cop__sweep *sweep)
         .lineage = {lineage, count},
     };
     COP__COUNT(node, turns);
-    cop__roster_send(node, cop__sweep_id_of(node, sweep->parent), COP__KIND_TURN,
-                     cop__encode_turn(&turn));
+    cop__sweep_send(node, sweep, sweep->parent, COP__KIND_TURN,
+                    cop__encode_turn(&turn));
     free(lineage);
 }
 
@@ -117,7 +115,7 @@ void cop__sweep_turn(struct cop_node *node, struct cop__sweep *sweep)
 void cop__sweep_leave_suspect(struct cop_node *node, struct cop__sweep *sweep)
 {
     if (sweep->parent != COP_RANK_NONE && !sweep->over &&
-        cop__roster_is_suspect(node, cop__sweep_id_of(node, sweep->parent)))
+        cop__sweep_is_lost(node, sweep, sweep->parent))
         cop__sweep_turn(node, sweep);
 }
 
@@ -125,7 +123,7 @@ void cop__sweep_leave_suspect(struct cop_node *node, struct cop__sweep *sweep)
 static void receive_orphan(struct cop_node *node, struct cop__sweep *sweep,
                            cop_rank orphan)
 {
-    if (orphan == sweep->self ||
+    if (orphan == sweep->self || !cop__sweep_has_rank(sweep, orphan) ||
         !cop_tree_is_below(&sweep->tree, orphan, sweep->self)) {
         COP__COUNT(node, ignored_not_below);
         return;
@@ -156,7 +154,7 @@ void cop__on_turn(struct cop_node *node, const struct cop_frame *frame)
     struct cop__sweep *sweep = cop__sweep_hear_of(
         node, message.initiator, message.incarnation, message.sequence, message.mark);
     if (sweep)
-        receive_orphan(node, sweep, cop_view_rank(node->view, sender));
+        receive_orphan(node, sweep, sender);
     else
         cop__sweep_say_done(node, sender, message.initiator, message.incarnation,
                             message.sequence);
@@ -206,8 +204,10 @@ void cop__on_done(struct cop_node *node, const struct cop_frame *frame)
     cop__sweeps_enter(node);
     struct cop__sweep *sweep = cop__sweep_hear_of(
         node, message.initiator, message.incarnation, message.sequence, message.mark);
-    cop_rank from = cop_view_rank(node->view, frame->header.sender);
-    if (sweep && cop_tree_is_below(&sweep->tree, sweep->self, from))
+    cop_rank from = frame->header.sender;
+    if (sweep && !cop__sweep_has_rank(sweep, from))
+        COP__COUNT(node, ignored_not_below);
+    else if (sweep && cop_tree_is_below(&sweep->tree, sweep->self, from))
         done_above(node, sweep, from);
     else if (sweep && cop_tree_is_below(&sweep->tree, from, sweep->self))
         done_below(node, sweep, from);

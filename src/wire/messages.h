@@ -22,6 +22,12 @@
     M(WELCOME, welcome, 2, LINK, 1024, "you are accepted; this is me, and my count")       \
     M(REFUSE, refuse, 3, LINK, 1024, "you are not accepted, and why")                      \
     M(NEWS, news, 16, CONTROL, COP__FRAME_MAX, "what I have heard of members")             \
+    M(JOIN, join, 24, CONTROL, 1024, "take me in; this is the view that I hold")           \
+    M(WHOLE, whole, 25, CONTROL, COP__FRAME_MAX, "this is the view that I have installed") \
+    M(SYNC, sync, 26, CONTROL, 256, "this is my view; what is yours?")                     \
+    M(OUT, out, 27, CONTROL, 256, "this view is without you")                              \
+    M(INVITE, invite, 28, CONTROL, 1024, "somebody of this name wants to join")            \
+    M(INVITED, invited, 29, CONTROL, COP__FRAME_MAX, "its id would be this, in this view") \
     M(ASK, ask, 32, CONTROL, COP__FRAME_MAX, "take part in this sweep, with your sub-tree") \
     M(ANSWER, answer, 33, CONTROL, COP__FRAME_MAX, "what my sub-tree says, and whom it covers") \
     M(TURN, turn, 34, CONTROL, COP__FRAME_MAX, "I lost my parent in this sweep; what now?") \
@@ -44,9 +50,21 @@
     U8(major) U8(minor) U16(reason) BYTES(text)
 #define COP__FIELDS_news(U8, U16, U32, U64, BYTES, LIST) LIST(beliefs, belief)
 
+#define COP__FIELDS_join(U8, U16, U32, U64, BYTES, LIST)                                   \
+    U64(epoch) U32(root) U64(incarnation) U8(spare) BYTES(card)
+#define COP__FIELDS_whole(U8, U16, U32, U64, BYTES, LIST) BYTES(view)
+#define COP__FIELDS_sync(U8, U16, U32, U64, BYTES, LIST)                                   \
+    U64(epoch) U32(root) U64(incarnation)
+#define COP__FIELDS_out(U8, U16, U32, U64, BYTES, LIST)                                    \
+    U64(epoch) U32(root) U64(incarnation)
+#define COP__FIELDS_invite(U8, U16, U32, U64, BYTES, LIST)                                 \
+    U64(token) U64(incarnation) BYTES(name)
+#define COP__FIELDS_invited(U8, U16, U32, U64, BYTES, LIST)                                \
+    U64(token) U32(status) BYTES(invitation)
+
 #define COP__FIELDS_ask(U8, U16, U32, U64, BYTES, LIST)                                    \
-    U32(initiator) U64(incarnation) U64(sequence) U64(mark) U64(left_ns) U64(hop_ns)       \
-    U8(protocol) U8(flags) U8(shape) U8(inner) U32(arity) U32(members) BYTES(payload)
+    U32(initiator) U64(incarnation) U64(sequence) U64(mark) U64(epoch) U64(left_ns)        \
+    U64(hop_ns) U8(protocol) U8(flags) U8(shape) U8(inner) U32(arity) U32(members) BYTES(payload)
 #define COP__FIELDS_answer(U8, U16, U32, U64, BYTES, LIST)                                 \
     U32(initiator) U64(incarnation) U64(sequence) U64(mark) U64(floor) U8(flags)           \
     BYTES(parts) LIST(lost, belief)

@@ -8,12 +8,14 @@
 table="base:
 wire: base
 tree: base
-node: base wire tree
-roster: base wire tree node
-detect: base wire tree node roster
-sweep: base wire tree node roster detect
-probe: base wire tree node roster detect sweep
-stack: base wire tree node roster detect sweep probe
+view: base wire tree
+node: base wire tree view
+roster: base wire tree view node
+detect: base wire tree view node roster
+sweep: base wire tree view node roster detect
+member: base wire tree view node roster detect sweep
+probe: base wire tree view node roster detect sweep member
+stack: base wire tree view node roster detect sweep member probe
 sim: $pure_folders
 net: $pure_folders
 tools: $pure_folders sim net
@@ -76,5 +78,5 @@ bad=$(
             }'
     done
 )
-verdict "$bad" "Includes must point down: base < wire, tree < node < roster < detect < sweep
-< probe < stack < sim | net < tools. See ARCHITECTURE.md."
+verdict "$bad" "Includes must point down: base < wire, tree < view < node < roster <
+detect < sweep < member < probe < stack < sim | net < tools. See ARCHITECTURE.md."

@@ -186,7 +186,7 @@ static void test_nonsense_is_not_believed(void **state)
     struct wirenet *net = wirenet_create(N, "radix:2");
     say(net, N, 1, 0, COP_SUSPECT);
     say(net, COP_ID_NONE, 1, 0, COP_SUSPECT);
-    say(net, 3, 1, 0, (enum cop_status)2);
+    say(net, 3, 1, 0, (enum cop_status)3);
     assert_int_equal(net->nodes[SELF].stats.ignored_malformed, 3);
     assert_int_equal(cop__roster_count(net->nodes[SELF].node), 0);
     wirenet_destroy(net);

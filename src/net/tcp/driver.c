@@ -140,6 +140,10 @@ static void carry_out(struct cop__tcp *tcp, const struct cop_effect *effect)
     case COP_EFFECT_COMPLETE:
         note_ended(tcp, effect);
         break;
+    case COP_EFFECT_VIEW:
+    case COP_EFFECT_DEGRADED:
+    case COP_EFFECT_OUT:
+        break;
     }
     if (error != 0)
         stop_node(tcp, error);

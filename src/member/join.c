@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "member/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * V14: coming in. Somebody outside asks any member for an invitation: the id that its name
+ * has, or will have, and a view to start from. As that id, and in a life of its own, it then
+ * asks to join; the root proposes it as soon as it holds the view that the proposal changes.
+ * The id is its own only by the commit.
+ */
+
+/* ---- who wants to join (at the root) --------------------------------------------- */
+
+static uint32_t place_of(const struct cop__member *member, cop_id id)
+{
+    uint32_t at = 0;
+    while (at < member->joiner_count && member->joiners[at].id < id)
+        at++;
+    return at;
+}
+
+struct cop__joiner *cop__member_joiner(const struct cop_node *node, cop_id id)
+{
+    struct cop__member *member = cop__member(node);
+    uint32_t at = place_of(member, id);
+    if (at < member->joiner_count && member->joiners[at].id == id)
+        return &member->joiners[at];
+    return NULL;
+}
+
+static struct cop__joiner *add_joiner(struct cop_node *node, cop_id id)
+{
+    struct cop__member *member = cop__member(node);
+    struct cop__joiner *found = cop__member_joiner(node, id);
+    if (found)
+        return found;
+    if (member->joiner_count == member->joiner_capacity) {
+        uint32_t capacity = member->joiner_capacity ? 2 * member->joiner_capacity : 4;
+        void *grown = realloc(member->joiners, capacity * sizeof *member->joiners);
+        if (!grown) {
+            cop__fail(node, COP_ENOMEM);
+            return NULL;
+        }
+        member->joiners = grown;
+        member->joiner_capacity = capacity;
+    }
+    uint32_t at = place_of(member, id);
+    memmove(member->joiners + at + 1, member->joiners + at,
+            (member->joiner_count - at) * sizeof *member->joiners);
+    member->joiners[at] = (struct cop__joiner){.id = id};
+    member->joiner_count++;
+    return &member->joiners[at];
+}
+
+/* Those whom the view has by now, or a later life of whom. */
+void cop__member_prune_joiners(struct cop_node *node)
+{
+    struct cop__member *member = cop__member(node);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < member->joiner_count; i++) {
+        struct cop__joiner *joiner = &member->joiners[i];
+        if (cop_view_incarnation(node->view, joiner->id) >= joiner->incarnation &&
+            joiner->incarnation != 0) {
+            cop_buf_unref(joiner->card);
+            continue;
+        }
+        joiner->ready = false; /* it holds another view than this */
+        member->joiners[kept++] = *joiner;
+    }
+    member->joiner_count = kept;
+}
+
+/* ---- invitations ----------------------------------------------------------------- */
+
+static struct cop_buf *encode_invitation(cop_id id, cop_incarnation exceed,
+                                         const struct cop_view *view)
+{
+    struct cop_buf *whole = cop__view_encode(view);
+    struct cop_buf *buf = whole ? cop_buf_create(4 + 8 + 4 + whole->length) : NULL;
+    if (buf) {
+        struct cop__writer writer = cop__writer(buf->data, buf->length);
+        cop__put_u32(&writer, id);
+        cop__put_u64(&writer, exceed);
+        cop__put_bytes(&writer, (struct cop__bytes){whole->data, whole->length});
+    }
+    cop_buf_unref(whole);
+    return buf;
+}
+
+int cop_invitation(const struct cop_buf *result, const struct cop_view *like,
+                   struct cop_invitation *out)
+{
+    struct cop__reader reader = cop__reader(result->data, result->length);
+    struct cop_invitation invitation = {.id = cop__get_u32(&reader)};
+    invitation.exceed = cop__get_u64(&reader);
+    struct cop__bytes whole = cop__get_bytes(&reader);
+    if (!cop__reader_is_done(&reader) || invitation.id >= COP_MEMBERS_MAX)
+        return COP_EMALFORMED;
+    int error = cop__view_decode(whole, like, &invitation.view);
+    if (!error)
+        *out = invitation;
+    return error;
+}
+
+/* The id of a name that no view has: the one that it was promised, or a new one. */
+static cop_id promise_id(struct cop_node *node, struct cop__bytes name)
+{
+    struct cop__member *member = cop__member(node);
+    cop_id next = cop_view_slots(member->base);
+    for (uint32_t i = 0; i < member->proposal_count; i++) {
+        uint32_t slots = cop_view_slots(member->proposals[i].view);
+        next = slots > next ? slots : next;
+    }
+    for (uint32_t i = 0; i < member->joiner_count; i++) {
+        const struct cop_buf *card = member->joiners[i].card;
+        if (card && card->data[0] == name.length &&
+            memcmp(card->data + 1, name.data, name.length) == 0)
+            return member->joiners[i].id;
+        if (member->joiners[i].id >= next)
+            next = member->joiners[i].id + 1;
+    }
+    struct cop__joiner *joiner = next < COP_MEMBERS_MAX ? add_joiner(node, next) : NULL;
+    if (!joiner)
+        return COP_ID_NONE;
+    joiner->card = cop__card((const char *)name.data, name.length, "", 0);
+    if (!joiner->card)
+        cop__fail(node, COP_ENOMEM);
+    return next;
+}
+
+/* The status, and the invitation if it is 0 or COP_EREFUSED; COP_EAGAIN: ask the root. */
+static int invite(struct cop_node *node, struct cop__bytes name,
+                  cop_incarnation incarnation, struct cop_buf **out)
+{
+    cop_id id = cop_view_find(node->view, (const char *)name.data, name.length);
+    cop_incarnation known = 0;
+    if (id != COP_ID_NONE) {
+        known = cop_view_incarnation(node->view, id);
+        /* V15: where a later life of it speaks, the earlier one is over. */
+        if (incarnation > known && cop_view_has(node->view, id, known))
+            cop__roster_condemn(node, id, known);
+    } else {
+        if (cop__member_proposer(node) != node->self)
+            return COP_EAGAIN;
+        if (cop_view_shape(node->view)->table)
+            return COP_EINVAL; /* a table of places has none for newcomers */
+        id = promise_id(node, name);
+    }
+    if (id == COP_ID_NONE)
+        return COP_ERANGE;
+    *out = encode_invitation(id, known, node->view);
+    if (!*out)
+        cop__fail(node, COP_ENOMEM);
+    return incarnation > known ? 0 : COP_EREFUSED;
+}
+
+/* ---- errands: somebody outside asked me, and I ask the root ---------------------- */
+
+static int add_errand(struct cop_node *node, uint64_t token, cop_id root)
+{
+    struct cop__member *member = cop__member(node);
+    if (member->errand_count == member->errand_capacity) {
+        uint32_t capacity = member->errand_capacity ? 2 * member->errand_capacity : 4;
+        void *grown = realloc(member->errands, capacity * sizeof *member->errands);
+        if (!grown)
+            return COP_ENOMEM;
+        member->errands = grown;
+        member->errand_capacity = capacity;
+    }
+    member->errands[member->errand_count++] = (struct cop__errand){
+        .token = token, .root = root, .deadline = node->now + COP__INVITE_TIMEOUT};
+    cop__watch(node, root);
+    return 0;
+}
+
+static void end_errand(struct cop_node *node, uint32_t i, int status,
+                       struct cop_buf *result)
+{
+    struct cop__member *member = cop__member(node);
+    struct cop__errand errand = member->errands[i];
+    memmove(member->errands + i, member->errands + i + 1,
+            (member->errand_count - i - 1) * sizeof *member->errands);
+    member->errand_count--;
+    cop__unwatch(node, errand.root);
+    cop__emit_complete(node, errand.token, status, result);
+}
+
+void cop__member_mind_errands(struct cop_node *node)
+{
+    struct cop__member *member = cop__member(node);
+    for (uint32_t i = member->errand_count; i > 0; i--) {
+        const struct cop__errand *errand = &member->errands[i - 1];
+        if (cop__roster_is_suspect(node, errand->root))
+            end_errand(node, i - 1, COP_EAGAIN, NULL);
+        else if (node->now >= errand->deadline)
+            end_errand(node, i - 1, COP_ETIMEDOUT, NULL);
+        else
+            cop__member_wake_at(node, errand->deadline);
+    }
+}
+
+int cop__member_invite(struct cop_node *node, const struct cop_request *request)
+{
+    size_t length = request->name ? strlen(request->name) : 0;
+    if (length == 0 || length > COP_NAME_MAX || request->incarnation == 0)
+        return COP_EINVAL;
+    struct cop__bytes name = {(const uint8_t *)request->name, (uint32_t)length};
+    struct cop_buf *result = NULL;
+    int status = invite(node, name, request->incarnation, &result);
+    if (status != COP_EAGAIN) {
+        cop__emit_complete(node, request->token, status, result);
+        return 0;
+    }
+    cop_id root = cop__member_proposer(node);
+    if (root == COP_ID_NONE || add_errand(node, request->token, root))
+        return COP_EAGAIN;
+    struct cop__msg_invite message = {request->token, request->incarnation, name};
+    cop__roster_send(node, root, COP__KIND_INVITE, cop__encode_invite(&message));
+    cop__member_look_soon(node);
+    return 0;
+}
+
+void cop__on_invite(struct cop_node *node, const struct cop_frame *frame)
+{
+    struct cop__msg_invite message;
+    if (cop__decode_invite(frame->payload->data, frame->payload->length, &message) ||
+        message.name.length == 0 || message.name.length > COP_NAME_MAX) {
+        COP__COUNT(node, ignored_malformed);
+        return;
+    }
+    struct cop_buf *result = NULL;
+    int status = cop__member(node)->phase == PHASE_MEMBER
+                     ? invite(node, message.name, message.incarnation, &result)
+                     : COP_EAGAIN;
+    struct cop__msg_invited reply = {.token = message.token,
+                                     .status = (uint32_t)status};
+    if (result)
+        reply.invitation = (struct cop__bytes){result->data, result->length};
+    cop__emit_send(node, frame->header.sender, frame->header.sender_incarnation,
+                   COP__KIND_INVITED, cop__encode_invited(&reply));
+    cop_buf_unref(result);
+}
+
+void cop__on_invited(struct cop_node *node, const struct cop_frame *frame)
+{
+    struct cop__member *member = cop__member(node);
+    struct cop__msg_invited message;
+    if (cop__decode_invited(frame->payload->data, frame->payload->length, &message)) {
+        COP__COUNT(node, ignored_malformed);
+        return;
+    }
+    for (uint32_t i = 0; i < member->errand_count; i++) {
+        const struct cop__errand *errand = &member->errands[i];
+        if (errand->token != message.token || errand->root != frame->header.sender)
+            continue;
+        struct cop_buf *result = NULL;
+        if (message.invitation.length > 0) {
+            result = cop_buf_copy(message.invitation.data, message.invitation.length);
+            if (!result)
+                cop__fail(node, COP_ENOMEM);
+        }
+        end_errand(node, i, (int)message.status, result);
+        return;
+    }
+    COP__COUNT(node, ignored_repeated);
+}
+
+/* ---- asking to be let in --------------------------------------------------------- */
+
+/* The root first, then everyone in turn; whoever is lost to me is passed over. */
+static cop_id next_target(const struct cop_node *node)
+{
+    const struct cop__member *member = cop__member(node);
+    cop_id id = member->target;
+    if (id == COP_ID_NONE)
+        id = cop_view_root(node->view) == 0 ? COP_ID_NONE
+                                            : cop_view_root(node->view) - 1;
+    for (uint32_t tries = 0; tries <= cop_view_size(node->view); tries++) {
+        id = cop_view_next(node->view, id);
+        if (id == COP_ID_NONE)
+            continue;
+        if (id != node->self && !cop__roster_is_suspect(node, id))
+            return id;
+    }
+    return COP_ID_NONE;
+}
+
+static void send_join(struct cop_node *node, cop_id to)
+{
+    struct cop_ballot ballot = cop_view_ballot(node->view);
+    const struct cop_buf *card = node->settings->card;
+    struct cop__msg_join join = {
+        .epoch = ballot.epoch,
+        .root = ballot.root,
+        .incarnation = ballot.incarnation,
+        .spare = node->settings->spare,
+        .card = {card->data, card->length},
+    };
+    cop__emit_send(node, to, cop_view_incarnation(node->view, to), COP__KIND_JOIN,
+                   cop__encode_join(&join));
+}
+
+void cop__member_ask_to_join(struct cop_node *node)
+{
+    struct cop__member *member = cop__member(node);
+    bool is_new = member->asked_for != cop_view_epoch(node->view);
+    bool is_lost =
+        member->target == COP_ID_NONE || cop__roster_is_suspect(node, member->target);
+    if (!is_new && !is_lost && node->now < member->join_again) {
+        cop__member_wake_at(node, member->join_again);
+        return;
+    }
+    /* Another view: the same one may go on. Time passed without an answer: the next. */
+    if (is_lost || !is_new)
+        member->target = next_target(node);
+    if (is_new)
+        member->attempts = 0;
+    member->asked_for = cop_view_epoch(node->view);
+    uint32_t doublings = member->attempts < 5 ? member->attempts : 5;
+    member->attempts++;
+    member->join_again = node->now + (COP__JOIN_AGAIN << doublings);
+    cop__member_wake_at(node, member->join_again);
+    if (member->target != COP_ID_NONE)
+        send_join(node, member->target);
+}
+
+/* ---- being asked ----------------------------------------------------------------- */
+
+/* Whether the name on the card is the one that the id has. */
+static bool is_its_name(const struct cop_node *node, cop_id id, struct cop__bytes card)
+{
+    char name[COP_NAME_MAX + 1];
+    struct cop_member known;
+    uint32_t length = card.data[0];
+    if (cop_view_member(node->view, id, &known) || length == 0)
+        return true;
+    int written = cop_view_name(node->view, id, name, sizeof name);
+    return (uint32_t)written == length && memcmp(name, card.data + 1, length) == 0;
+}
+
+static void note_joiner(struct cop_node *node, const struct cop_header *header,
+                        const struct cop__msg_join *message)
+{
+    struct cop__joiner *joiner = add_joiner(node, header->sender);
+    struct cop_buf *card = cop_buf_copy(message->card.data, message->card.length);
+    struct cop_ballot theirs = {message->epoch, message->root, message->incarnation};
+    const struct cop_view *base = cop__member(node)->base;
+    if (!joiner || !card || joiner->incarnation > header->sender_incarnation) {
+        cop_buf_unref(card);
+        return;
+    }
+    cop_buf_unref(joiner->card);
+    joiner->card = card;
+    joiner->incarnation = header->sender_incarnation;
+    joiner->spare = message->spare != 0;
+    joiner->ready = cop__is_same_ballot(theirs, cop_view_ballot(base));
+    cop__roster_expect(node, joiner->id, joiner->incarnation);
+    if (!joiner->ready)
+        cop__member_send_whole(node, header->sender, header->sender_incarnation, base);
+    cop__member_look_soon(node);
+}
+
+static bool card_is_sane(struct cop__bytes card)
+{
+    return card.length > 0 && card.data[0] < card.length &&
+           card.length - 1u - card.data[0] <= COP_ADDRESS_MAX;
+}
+
+static void take_join(struct cop_node *node, const struct cop_header *header,
+                      const struct cop__msg_join *message)
+{
+    cop_id id = header->sender;
+    cop_incarnation known = cop_view_incarnation(node->view, id);
+    struct cop_ballot theirs = {message->epoch, message->root, message->incarnation};
+    bool is_behind = cop__is_later(cop_view_ballot(node->view), theirs);
+    if (cop_view_has(node->view, id, header->sender_incarnation)) {
+        if (is_behind) /* it missed the commit that took it in */
+            cop__member_send_whole(node, id, header->sender_incarnation, node->view);
+        return;
+    }
+    if (header->sender_incarnation <= known || !is_its_name(node, id, message->card)) {
+        struct cop_ballot ballot = cop_view_ballot(node->view);
+        struct cop__msg_out out = {ballot.epoch, ballot.root, ballot.incarnation};
+        cop__emit_send(node, id, header->sender_incarnation, COP__KIND_OUT,
+                       cop__encode_out(&out));
+        return;
+    }
+    if (known != 0 && cop_view_has(node->view, id, known)) /* V15 */
+        cop__roster_condemn(node, id, known);
+    if (cop__member_proposer(node) == node->self)
+        note_joiner(node, header, message);
+    else if (is_behind)
+        cop__member_send_whole(node, id, header->sender_incarnation, node->view);
+    cop__member_look_soon(node);
+}
+
+void cop__on_join(struct cop_node *node, const struct cop_frame *frame)
+{
+    struct cop__msg_join message;
+    if (cop__decode_join(frame->payload->data, frame->payload->length, &message) ||
+        !card_is_sane(message.card)) {
+        COP__COUNT(node, ignored_malformed);
+        return;
+    }
+    if (cop__member(node)->phase == PHASE_MEMBER)
+        take_join(node, &frame->header, &message);
+}

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "member/member.h"
+
+#include "base/rankset.h"
+#include "detect/detect.h"
+#include "member/state.h"
+
+#include <stdlib.h>
+
+/* ---- looking around -------------------------------------------------------------- */
+
+void cop__member_look_soon(struct cop_node *node)
+{
+    cop__member(node)->restless = true;
+}
+
+void cop__member_wake_at(struct cop_node *node, cop_time when)
+{
+    struct cop__member *member = cop__member(node);
+    if (!cop__timer_is_running(&member->timer.timer) ||
+        when < member->timer.timer.deadline)
+        cop__timer_set(node, &member->timer, when);
+}
+
+void cop__member_see_epoch(struct cop_node *node, cop_epoch epoch)
+{
+    struct cop__member *member = cop__member(node);
+    if (epoch > member->highest)
+        member->highest = epoch;
+}
+
+/* Who is in line, first those who work; of those who leave only when nobody else is. */
+static bool may_propose(const struct cop_node *node, cop_id id, bool spares,
+                        bool leavers)
+{
+    const struct cop_view *base = cop__member(node)->base;
+    struct cop__entry entry;
+    if (!cop__view_entry(base, id, &entry) || entry.presence != COP_PRESENT ||
+        (entry.role == COP_SPARE) != spares)
+        return false;
+    if (cop__roster_is_leaving(node, id) != leavers)
+        return false;
+    return id == node->self || !cop__roster_has_lost(node, id, entry.incarnation);
+}
+
+cop_id cop__member_proposer(const struct cop_node *node)
+{
+    const struct cop_view *base = cop__member(node)->base;
+    for (int kind = 0; kind < 4; kind++)
+        for (cop_id id = cop_view_next(base, COP_ID_NONE); id != COP_ID_NONE;
+             id = cop_view_next(base, id))
+            if (may_propose(node, id, kind & 1, kind & 2))
+                return id;
+    return COP_ID_NONE;
+}
+
+static void mind_degraded(struct cop_node *node)
+{
+    struct cop__member *member = cop__member(node);
+    bool degraded = !cop__member_could_change(node, node->view);
+    if (degraded == member->degraded)
+        return;
+    member->degraded = degraded;
+    cop__emit_state(node, COP_EFFECT_DEGRADED, degraded);
+}
+
+static void look(struct cop_node *node)
+{
+    struct cop__member *member = cop__member(node);
+    member->restless = false;
+    if (member->phase == PHASE_OUT)
+        return;
+    if (member->phase == PHASE_JOINING) {
+        cop__member_ask_to_join(node);
+        return;
+    }
+    cop__member_mind_errands(node);
+    mind_degraded(node);
+    cop_id proposer = cop__member_proposer(node);
+    cop__member_report(node, proposer);
+    if (proposer == node->self)
+        cop__member_lead(node);
+}
+
+/* Looking may change what there is to see: a few times, and then with the next step. */
+#define LOOKS_MAX 4
+
+static void settle(struct cop_node *node)
+{
+    struct cop__member *member = cop__member(node);
+    for (int i = 0; i < LOOKS_MAX && member->restless && !node->failed; i++)
+        look(node);
+    if (member->restless && member->phase != PHASE_OUT)
+        cop__member_wake_at(node, node->now);
+}
+
+static void on_timer(struct cop_node *node, struct cop__node_timer *timer)
+{
+    (void)timer;
+    cop__member_look_soon(node);
+}
+
+/* ---- the end --------------------------------------------------------------------- */
+
+void cop__member_go_out(struct cop_node *node, int why)
+{
+    struct cop__member *member = cop__member(node);
+    if (member->phase == PHASE_OUT)
+        return;
+    member->phase = PHASE_OUT;
+    cop__timer_cancel(node, &member->timer);
+    if (member->leaving)
+        cop__emit_complete(node, member->leave_token, 0, NULL);
+    cop__emit_state(node, COP_EFFECT_OUT, why);
+}
+
+/* ---- requests -------------------------------------------------------------------- */
+
+static int leave(struct cop_node *node, uint64_t token)
+{
+    struct cop__member *member = cop__member(node);
+    if (member->phase != PHASE_MEMBER)
+        return COP_ESTATE;
+    if (member->leaving)
+        return COP_EEXIST;
+    member->leaving = true;
+    member->leave_token = token;
+    /* Nobody is left to say goodbye to. */
+    if (cop_view_size(node->view) == 1)
+        cop__member_go_out(node, 0);
+    else
+        cop__roster_leave(node);
+    return 0;
+}
+
+static int report(struct cop_node *node, const struct cop_request *request)
+{
+    cop_incarnation life = cop_view_incarnation(node->view, request->member);
+    if (!cop_view_has(node->view, request->member, life) ||
+        request->member == node->self ||
+        (request->incarnation != 0 && request->incarnation != life))
+        return COP_EINVAL;
+    cop__detect_accuse(node, request->member);
+    cop__emit_complete(node, request->token, 0, NULL);
+    return 0;
+}
+
+static int on_submit(struct cop_node *node, const struct cop_request *request)
+{
+    if (request->kind != COP_REQUEST_LEAVE && request->kind != COP_REQUEST_REPORT &&
+        request->kind != COP_REQUEST_INVITE)
+        return COP_ENOENT;
+    if (!cop__has_views(node))
+        return COP_EINVAL;
+    if (request->kind == COP_REQUEST_LEAVE)
+        return leave(node, request->token);
+    if (cop__member(node)->phase != PHASE_MEMBER)
+        return COP_ESTATE;
+    if (request->kind == COP_REQUEST_REPORT)
+        return report(node, request);
+    return cop__member_invite(node, request);
+}
+
+/* ---- the layer ------------------------------------------------------------------- */
+
+static void on_change(struct cop_node *node, const struct cop__change *change)
+{
+    if (!cop__has_views(node))
+        return;
+    if (cop__rankset_put(&cop__member(node)->dirty, change->id))
+        cop__fail(node, COP_ENOMEM);
+    cop__member_look_soon(node);
+}
+
+static void on_peer_down(struct cop_node *node, cop_id peer, enum cop_down why)
+{
+    (void)peer;
+    (void)why;
+    if (cop__has_views(node))
+        cop__member_look_soon(node);
+}
+
+static void start(struct cop_node *node)
+{
+    struct cop__member *member = cop__member(node);
+    if (!cop__has_views(node))
+        return;
+    member->timer.fire = on_timer;
+    cop__timer_init(&member->timer.timer);
+    member->base = cop_view_ref(node->view);
+    member->highest = cop_view_epoch(node->view);
+    member->reported_to = member->target = COP_ID_NONE;
+    member->phase = cop_view_has(node->view, node->self, node->incarnation)
+                        ? PHASE_MEMBER
+                        : PHASE_JOINING;
+    cop__member_look_soon(node);
+}
+
+static void fini(struct cop_node *node)
+{
+    struct cop__member *member = cop__member(node);
+    for (uint32_t i = 0; i < member->proposal_count; i++) {
+        cop_view_unref(member->proposals[i].view);
+        cop_view_unref(member->proposals[i].base);
+    }
+    for (uint32_t i = 0; i < member->joiner_count; i++)
+        cop_buf_unref(member->joiners[i].card);
+    for (uint32_t i = 0; i < member->held_count; i++)
+        cop_buf_unref(member->held[i].frame.payload);
+    free(member->proposals);
+    free(member->joiners);
+    free(member->errands);
+    free(member->held);
+    cop_ranks_free(&member->verifying);
+    cop_ranks_free(&member->dirty);
+    cop_view_unref(member->base);
+}
+
+static void digest_ballot(struct cop__digest *digest, struct cop_ballot ballot)
+{
+    cop__digest_word(digest, ballot.epoch);
+    cop__digest_word(digest, (uint64_t)ballot.root << 32 ^ ballot.incarnation);
+}
+
+static void digest_state(const struct cop_node *node, struct cop__digest *digest)
+{
+    const struct cop__member *member = cop__member(node);
+    if (!cop__has_views(node) || !member->base)
+        return;
+    digest_ballot(digest, cop_view_ballot(node->view));
+    digest_ballot(digest, member->acked);
+    digest_ballot(digest, cop_view_ballot(member->base));
+    cop__digest_word(digest, member->highest);
+    cop__digest_word(digest, (uint64_t)member->phase << 3 | member->degraded << 2 |
+                                 member->proposing << 1 | member->leaving);
+    cop__digest_word(digest, member->proposal_count);
+    for (uint32_t i = 0; i < member->proposal_count; i++) {
+        digest_ballot(digest, cop_view_ballot(member->proposals[i].view));
+        digest_ballot(digest, cop_view_ballot(member->proposals[i].base));
+    }
+    cop__digest_word(
+        digest, member->not_before > node->now ? member->not_before - node->now : 0);
+    cop__digest_word(digest, (uint64_t)member->failures << 32 | member->reported_to);
+    for (uint32_t i = 0; i < member->dirty.count; i++)
+        cop__digest_word(digest, member->dirty.items[i]);
+    for (uint32_t i = 0; i < member->joiner_count; i++)
+        cop__digest_word(digest, member->joiners[i].incarnation << 1 |
+                                     member->joiners[i].ready);
+    cop__digest_word(digest, (uint64_t)member->held_count << 32 | member->errand_count);
+    cop__digest_word(digest, (uint64_t)member->target << 32 | member->attempts);
+}
+
+static const char *check(const struct cop_node *node)
+{
+    const struct cop__member *member = cop__member(node);
+    if (!cop__has_views(node) || !member->base)
+        return NULL;
+    struct cop_ballot installed = cop_view_ballot(node->view);
+    bool inside = cop_view_has(node->view, node->self, node->incarnation);
+    if (member->phase == PHASE_MEMBER && !inside)
+        return "member: I am not in the view that I have installed";
+    if (member->phase == PHASE_JOINING && inside)
+        return "member: a view has me, and I do not know it";
+    if (cop__is_later(installed, cop_view_ballot(member->base)))
+        return "member: installed a view later than any that was";
+    for (uint32_t i = 0; i < member->proposal_count; i++) {
+        struct cop_ballot ballot = cop_view_ballot(member->proposals[i].view);
+        if (!cop__is_later(ballot, installed))
+            return "member: keeps a proposal that is over";
+        if (cop__is_later(ballot, member->acked))
+            return "member: forgot what it acknowledged";
+        if (i > 0 &&
+            !cop__is_later(ballot, cop_view_ballot(member->proposals[i - 1].view)))
+            return "member: proposals are not sorted";
+    }
+    return NULL;
+}
+
+static size_t bytes(const struct cop_node *node)
+{
+    const struct cop__member *member = cop__member(node);
+    return member->proposal_capacity * sizeof *member->proposals +
+           member->joiner_capacity * sizeof *member->joiners +
+           member->errand_capacity * sizeof *member->errands +
+           member->held_capacity * sizeof *member->held +
+           (member->verifying.capacity + member->dirty.capacity) * sizeof(cop_rank);
+}
+
+const struct cop__layer cop__member_layer = {
+    .name = "member",
+    .size = sizeof(struct cop__member),
+    .start = start,
+    .fini = fini,
+    .on_peer_down = on_peer_down,
+    .on_change = on_change,
+    .on_submit = on_submit,
+    .settle = settle,
+    .digest = digest_state,
+    .check = check,
+    .bytes = bytes,
+};
+
+bool cop_node_is_member(const struct cop_node *node)
+{
+    return cop_view_has(node->view, node->self, node->incarnation) ||
+           !cop__has_views(node);
+}
+
+bool cop_node_is_degraded(const struct cop_node *node)
+{
+    return cop__member(node)->degraded;
+}

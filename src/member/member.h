@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COP_MEMBER_MEMBER_H
+#define COP_MEMBER_MEMBER_H
+
+#include "sweep/sweep.h"
+
+/*
+ * Views: who is in the cluster, the same everywhere. A change is reported to the root, which
+ * proposes a difference to the last view, collects an acknowledgement from everyone in the
+ * proposed one, and commits. Proposal, acknowledgements and commit are one sweep with an
+ * outcome (rules V1-V16 of docs/PROTOCOL.md), so what dies on the way is passed around; a
+ * proposal in which somebody died does not commit, and is made again without it.
+ */
+extern const struct cop__layer cop__member_layer;
+extern const struct cop__protocol cop__member_protocol;
+
+#define COP__MEMBER_PROTOCOL 1u
+
+/* A proposal that is not answered by then has failed. */
+#define COP__PROPOSE_TIMEOUT (UINT64_C(5) * COP_SEC)
+/* A failed proposal is made again after this, longer each time. */
+#define COP__PROPOSE_AGAIN (UINT64_C(20) * COP_MSEC)
+/* Who joins asks again after this, longer each time. */
+#define COP__JOIN_AGAIN (UINT64_C(100) * COP_MSEC)
+/* An invitation that does not come by then does not come. */
+#define COP__INVITE_TIMEOUT (UINT64_C(2) * COP_SEC)
+
+/* Judges the sender of every frame by the view that I have (V12). */
+bool cop__member_admit(struct cop_node *node, const struct cop_frame *frame);
+
+cop__handler cop__on_join, cop__on_whole, cop__on_sync, cop__on_out, cop__on_invite,
+    cop__on_invited;
+
+#endif

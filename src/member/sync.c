@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "member/state.h"
+
+#include "detect/detect.h"
+
+#include <stdlib.h>
+
+/*
+ * Who may speak to me, and how those whose views differ come together again.
+ */
+
+/* ---- asking for a view, and giving one ------------------------------------------- */
+
+void cop__member_send_whole(struct cop_node *node, cop_id to,
+                            cop_incarnation incarnation, const struct cop_view *view)
+{
+    struct cop_buf *bytes = cop__view_encode(view);
+    if (!bytes) {
+        cop__fail(node, COP_ENOMEM);
+        return;
+    }
+    struct cop__msg_whole whole = {.view = {bytes->data, bytes->length}};
+    cop__emit_send(node, to, incarnation, COP__KIND_WHOLE, cop__encode_whole(&whole));
+    cop_buf_unref(bytes);
+}
+
+void cop__member_ask_view(struct cop_node *node, cop_id of, cop_incarnation incarnation)
+{
+    struct cop_ballot ballot = cop_view_ballot(node->view);
+    struct cop__msg_sync sync = {ballot.epoch, ballot.root, ballot.incarnation};
+    cop__emit_send(node, of, incarnation, COP__KIND_SYNC, cop__encode_sync(&sync));
+}
+
+/* V13: said only from a view that is installed here, and that the other is not in. */
+static void say_out(struct cop_node *node, cop_id to, cop_incarnation incarnation)
+{
+    struct cop_ballot ballot = cop_view_ballot(node->view);
+    struct cop__msg_out out = {ballot.epoch, ballot.root, ballot.incarnation};
+    cop__emit_send(node, to, incarnation, COP__KIND_OUT, cop__encode_out(&out));
+}
+
+/* Whether this life was a member once, and is none any more. */
+static bool is_former(const struct cop_node *node, cop_id id,
+                      cop_incarnation incarnation)
+{
+    struct cop__entry entry;
+    if (!cop__view_entry(node->view, id, &entry))
+        return false;
+    return incarnation < entry.incarnation ||
+           (incarnation == entry.incarnation && entry.presence != COP_PRESENT);
+}
+
+/* ---- frames that came too early -------------------------------------------------- */
+
+#define HELD_MAX 256u
+
+static bool hold(struct cop_node *node, const struct cop_frame *frame)
+{
+    struct cop__member *member = cop__member(node);
+    if (member->held_count == HELD_MAX) {
+        COP__COUNT(node, ignored_epoch);
+        return false;
+    }
+    if (member->held_count == member->held_capacity) {
+        uint32_t capacity = member->held_capacity ? 2 * member->held_capacity : 4;
+        void *grown = realloc(member->held, capacity * sizeof *member->held);
+        if (!grown) {
+            cop__fail(node, COP_ENOMEM);
+            return false;
+        }
+        member->held = grown;
+        member->held_capacity = capacity;
+    }
+    member->held[member->held_count] = (struct cop__held){*frame};
+    cop_buf_ref(frame->payload);
+    member->held_count++;
+    COP__COUNT(node, frames_held);
+    return true;
+}
+
+/* Each is judged anew; what is still too early is held again. */
+void cop__member_release_held(struct cop_node *node)
+{
+    struct cop__member *member = cop__member(node);
+    struct cop__held *held = member->held;
+    uint32_t count = member->held_count;
+    member->held = NULL;
+    member->held_count = member->held_capacity = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!node->failed && member->phase != PHASE_OUT)
+            cop__take_frame(node, &held[i].frame);
+        cop_buf_unref(held[i].frame.payload);
+    }
+    free(held);
+}
+
+/* Whether a question is from a view, or on top of one, that I do not have. */
+static bool is_too_early(const struct cop_node *node, const struct cop_frame *frame)
+{
+    struct cop__msg_ask ask;
+    struct cop__proposal_head head;
+    if (frame->header.kind != COP__KIND_ASK ||
+        cop__decode_ask(frame->payload->data, frame->payload->length, &ask))
+        return false;
+    if (ask.protocol != COP__MEMBER_PROTOCOL)
+        return ask.epoch > cop_view_epoch(node->view);
+    return cop__proposal_head(ask.payload, &head) == 0 &&
+           !cop__member_find_view(node, head.base);
+}
+
+/* ---- who may speak --------------------------------------------------------------- */
+
+/* Kinds that make sense from somebody who is not a member, or not yet. */
+static bool is_for_all(uint16_t kind)
+{
+    return kind == COP__KIND_JOIN || kind == COP__KIND_WHOLE ||
+           kind == COP__KIND_SYNC || kind == COP__KIND_OUT;
+}
+
+/* Somebody who is in a proposal that I know takes part in it. */
+static bool is_proposed(const struct cop_node *node, cop_id id,
+                        cop_incarnation incarnation)
+{
+    const struct cop__member *member = cop__member(node);
+    for (uint32_t i = 0; i < member->proposal_count; i++)
+        if (cop_view_has(member->proposals[i].view, id, incarnation))
+            return true;
+    return cop_view_has(member->base, id, incarnation);
+}
+
+/* V12, for one who is not in the view: false to drop the frame. */
+static bool admit_stranger(struct cop_node *node, const struct cop_frame *frame)
+{
+    const struct cop_header *header = &frame->header;
+    cop_id sender = header->sender;
+    cop_incarnation life = header->sender_incarnation;
+    if (is_for_all(header->kind) || is_proposed(node, sender, life))
+        return true;
+    if (is_former(node, sender, life)) {
+        COP__COUNT(node, ignored_incarnation);
+        say_out(node, sender, life);
+    } else if (header->epoch > cop_view_epoch(node->view)) {
+        /* Perhaps of a view that I have yet to get. */
+        if (hold(node, frame))
+            cop__member_ask_view(node, sender, life);
+    } else {
+        COP__COUNT(node, ignored_stranger);
+    }
+    return false;
+}
+
+bool cop__member_admit(struct cop_node *node, const struct cop_frame *frame)
+{
+    const struct cop_header *header = &frame->header;
+    if (!cop__has_views(node))
+        return cop__detect_admit(node, header);
+    const struct cop__member *member = cop__member(node);
+    if (member->phase == PHASE_OUT)
+        return false;
+    bool inside = cop_view_has(node->view, header->sender, header->sender_incarnation);
+    if (!inside && !admit_stranger(node, frame))
+        return false;
+    if (inside && cop__roster_is_suspect(node, header->sender))
+        cop__detect_tell_suspect(node, header->sender);
+    if (is_too_early(node, frame)) {
+        if (hold(node, frame))
+            cop__member_ask_view(node, header->sender, header->sender_incarnation);
+        return false;
+    }
+    return true;
+}
+
+/* ---- handlers -------------------------------------------------------------------- */
+
+/* V11: whoever is behind gets the view; whoever is ahead is asked for it. */
+void cop__on_sync(struct cop_node *node, const struct cop_frame *frame)
+{
+    struct cop__msg_sync message;
+    const struct cop_header *header = &frame->header;
+    if (cop__decode_sync(frame->payload->data, frame->payload->length, &message)) {
+        COP__COUNT(node, ignored_malformed);
+        return;
+    }
+    if (cop__member(node)->phase != PHASE_MEMBER)
+        return;
+    struct cop_ballot theirs = {message.epoch, message.root, message.incarnation};
+    struct cop_ballot mine = cop_view_ballot(node->view);
+    if (cop__is_later(theirs, mine))
+        cop__member_ask_view(node, header->sender, header->sender_incarnation);
+    else if (is_former(node, header->sender, header->sender_incarnation))
+        say_out(node, header->sender, header->sender_incarnation);
+    else if (cop__is_later(mine, theirs))
+        cop__member_send_whole(node, header->sender, header->sender_incarnation,
+                               node->view);
+}
+
+/* V11: a view that its sender has installed is committed. */
+void cop__on_whole(struct cop_node *node, const struct cop_frame *frame)
+{
+    struct cop__msg_whole message;
+    struct cop_view *view;
+    if (cop__decode_whole(frame->payload->data, frame->payload->length, &message)) {
+        COP__COUNT(node, ignored_malformed);
+        return;
+    }
+    int error = cop__view_decode(message.view, node->view, &view);
+    if (error == COP_ENOMEM) {
+        cop__fail(node, error);
+        return;
+    }
+    if (error) {
+        COP__COUNT(node, ignored_malformed);
+        return;
+    }
+    /* My own copy of it knows what it was proposed on. */
+    struct cop_view *held = cop__member_find_view(node, cop_view_ballot(view));
+    cop__member_commit(node, held ? held : view);
+    cop_view_unref(view);
+    if (!node->failed)
+        cop__member_release_held(node);
+    cop__member_look_soon(node);
+}
+
+/* V13: who has a later view than the one that is said to be without it stays. */
+void cop__on_out(struct cop_node *node, const struct cop_frame *frame)
+{
+    struct cop__msg_out message;
+    if (cop__decode_out(frame->payload->data, frame->payload->length, &message)) {
+        COP__COUNT(node, ignored_malformed);
+        return;
+    }
+    struct cop_ballot ballot = {message.epoch, message.root, message.incarnation};
+    if (cop__is_later(ballot, cop_view_ballot(node->view)))
+        cop__member_go_out(node, COP_EREMOVED);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sweep/state.h"
+
+#include "view/view.h"
+
+/*
+ * Who takes part in a sweep. Most run in the view that their initiator had installed: whoever
+ * came later is not in them, whoever left since is lost. A sweep may also bring a world of its
+ * own, a view that nobody has installed yet; then it alone says who takes part, in which life,
+ * and those who leave with it still do.
+ */
+
+static bool takes_part_in(const struct cop_view *world, cop_id id,
+                          struct cop__entry *entry)
+{
+    if (!cop__view_entry(world, id, entry))
+        return false;
+    return entry->presence == COP_PRESENT ||
+           (entry->presence == COP_LEFT && entry->since == cop_view_epoch(world));
+}
+
+bool cop__sweep_is_lost(const struct cop_node *node, const struct cop__sweep *sweep,
+                        cop_rank rank)
+{
+    struct cop__entry entry;
+    if (sweep->world)
+        return !takes_part_in(sweep->world, rank, &entry) ||
+               cop__roster_has_lost(node, rank, entry.incarnation);
+    if (cop__roster_is_suspect(node, rank))
+        return true;
+    return cop_view_changes(node->view) > 0 &&
+           cop__view_entry(node->view, rank, &entry) && entry.since > sweep->epoch;
+}
+
+/* Whether it was asked for when the sweep began. Who left later was. */
+bool cop__sweep_concerns(const struct cop_node *node, const struct cop__sweep *sweep,
+                         cop_rank rank)
+{
+    struct cop__entry entry;
+    if (sweep->world)
+        return takes_part_in(sweep->world, rank, &entry);
+    if (!cop__view_entry(node->view, rank, &entry))
+        return false;
+    return (entry.presence == COP_PRESENT) == (entry.since <= sweep->epoch);
+}
+
+void cop__sweep_send(struct cop_node *node, const struct cop__sweep *sweep, cop_rank to,
+                     enum cop__kind kind, struct cop_buf *payload)
+{
+    if (sweep->world)
+        cop__emit_send(node, to, cop_view_incarnation(sweep->world, to), kind, payload);
+    else
+        cop__roster_send(node, to, kind, payload);
+}
+
+/* Whether all sweeps of this life of an initiator are over. */
+bool cop__sweep_life_is_over(const struct cop_node *node, cop_id initiator,
+                             cop_incarnation incarnation)
+{
+    if (initiator == node->self)
+        return incarnation != node->incarnation;
+    if (!cop__has_views(node))
+        return incarnation < cop__roster_get(node, initiator).incarnation;
+    struct cop__entry entry;
+    if (!cop__view_entry(node->view, initiator, &entry))
+        return false;
+    return incarnation < entry.incarnation ||
+           (incarnation == entry.incarnation && entry.presence != COP_PRESENT);
+}
+
+cop_epoch cop__sweep_epoch(const struct cop__sweep *sweep) { return sweep->epoch; }
+
+struct cop_view *cop__sweep_world(const struct cop__sweep *sweep)
+{
+    return sweep->world;
+}
+
+cop_id cop__sweep_initiator(const struct cop__sweep *sweep) { return sweep->initiator; }
+
+cop_incarnation cop__sweep_incarnation(const struct cop__sweep *sweep)
+{
+    return sweep->incarnation;
+}

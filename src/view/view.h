@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COP_VIEW_VIEW_H
+#define COP_VIEW_VIEW_H
+
+#include "wire/codec.h"
+
+#include <coppice/view.h>
+
+/*
+ * One view out of another, and views as bytes. A difference is a list of members as they
+ * are to be: applying it twice is applying it once.
+ */
+
+/* A member with its name and address kept alive. */
+struct cop__entry {
+    cop_id id;
+    uint32_t role;
+    cop_incarnation incarnation;
+    cop_epoch since;
+    struct cop_buf *card; /* name and address; NULL: by the rule of the start */
+    uint8_t presence;
+};
+
+struct cop__delta {
+    struct cop__entry *items; /* sorted by id, without repetition */
+    uint32_t count, capacity;
+};
+
+/* Bytes of a card: name length 8 bits, name, address. NULL: too long, or no memory. */
+struct cop_buf *cop__card(const char *name, size_t name_length, const char *address,
+                          size_t address_length);
+
+void cop__delta_free(struct cop__delta *delta);
+/* Puts or replaces; takes over the reference to the card, also when it fails. */
+int cop__delta_put(struct cop__delta *delta, const struct cop__entry *entry);
+const struct cop__entry *cop__delta_find(const struct cop__delta *delta, cop_id id);
+
+/* What a view says of an id, with a reference to the card borrowed. False: nothing. */
+bool cop__view_entry(const struct cop_view *view, cop_id id, struct cop__entry *out);
+/* The i-th of cop_view_changes, by id; borrowed. */
+const struct cop__entry *cop__view_change(const struct cop_view *view, uint32_t i);
+
+/* `base` with `delta` applied. COP_EINVAL: an id too large; COP_ENOMEM. */
+int cop__view_derive(const struct cop_view *base, const struct cop_ballot *ballot,
+                     const struct cop__delta *delta, struct cop_view **out);
+/* The same on the static start that `like` came from. */
+int cop__view_from_start(const struct cop_view *like, const struct cop_ballot *ballot,
+                         const struct cop__delta *delta, struct cop_view **out);
+/* What makes `view` out of `base`; the caller frees. */
+int cop__view_difference(const struct cop_view *base, const struct cop_view *view,
+                         struct cop__delta *out);
+
+/* How many of `of` (by id and incarnation) are in `in`. */
+uint32_t cop__view_common(const struct cop_view *of, const struct cop_view *in);
+
+/* ---- bytes ----------------------------------------------------------------------- */
+
+#define COP__SIZE_ballot 20u
+void cop__ballot_put(struct cop__writer *writer, const struct cop_ballot *ballot);
+struct cop_ballot cop__ballot_get(struct cop__reader *reader);
+
+size_t cop__delta_bytes(const struct cop__delta *delta);
+void cop__delta_write(struct cop__writer *writer, const struct cop__delta *delta);
+/* COP_EMALFORMED or COP_ENOMEM leave `out` empty. */
+int cop__delta_read(struct cop__reader *reader, struct cop__delta *out);
+
+/* The whole of a view, relative to its static start. NULL: no memory. */
+struct cop_buf *cop__view_encode(const struct cop_view *view);
+/* `like` gives the static start, which both sides know. */
+int cop__view_decode(struct cop__bytes bytes, const struct cop_view *like,
+                     struct cop_view **out);
+
+#endif
