@@ -195,6 +195,11 @@ cop_id cop_node_id(const struct cop_node *node);
 cop_incarnation cop_node_incarnation(const struct cop_node *node);
 const struct cop_view *cop_node_view(const struct cop_node *node);
 
+/*
+ * What is known of an id, also if it is only about to join: where a driver looks for the
+ * address of a peer. Borrowed until the next step. COP_ENOENT.
+ */
+int cop_node_member(const struct cop_node *node, cop_id id, struct cop_member *out);
 /* Whether the view has this node in this life. */
 bool cop_node_is_member(const struct cop_node *node);
 /* Whether too few are reachable to change the view. */

@@ -407,3 +407,16 @@ void cop__on_join(struct cop_node *node, const struct cop_frame *frame)
     if (cop__member(node)->phase == PHASE_MEMBER)
         take_join(node, &frame->header, &message);
 }
+
+/* ---- where somebody is ----------------------------------------------------------- */
+
+int cop_node_member(const struct cop_node *node, cop_id id, struct cop_member *out)
+{
+    const struct cop__member *member = cop__member(node);
+    /* The latest word first: a proposal may bring a new life, at a new address. */
+    for (uint32_t i = cop__has_views(node) ? member->proposal_count : 0; i > 0; i--)
+        if (cop_view_member(member->proposals[i - 1].view, id, out) == 0 &&
+            out->presence == COP_PRESENT)
+            return 0;
+    return cop_view_member(node->view, id, out);
+}
