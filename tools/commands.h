@@ -35,5 +35,7 @@ enum exit_code {
 #define COP_COMMAND_DECLARE(name, text) int cmd_##name(int argc, char **argv);
 COP_COMMANDS(COP_COMMAND_DECLARE)
 #undef COP_COMMAND_DECLARE
+/* `bench contention`, which has options of its own. */
+int cmd_bench_contention(int argc, char **argv);
 
 #endif
