@@ -28,6 +28,7 @@ enum exit_code {
     X(tree, "draw a tree of any shape, also with dead members")                        \
     X(sim, "run many nodes in one process on virtual time")                            \
     X(explore, "try every order of events of a small cluster")                         \
+    X(model, "predict the time of a membership change")                                \
     X(bench, "measure probes against bare sockets on this machine")                    \
     X(agent, "run one member")                                                         \
     X(config, "print the settings in force, and where they come from")
