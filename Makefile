@@ -16,7 +16,7 @@ RELEASE = build/release
 CTEST = ctest -j$(JOBS) --output-on-failure --no-tests=error
 SAY = @printf '\n==> %s\n'
 
-.PHONY: all run check check-deep soak mutants deps release debug clean install help
+.PHONY: all run check check-deep soak mutants figures deps release debug clean install help
 .DEFAULT_GOAL = all
 
 all: release
@@ -28,6 +28,7 @@ help:
 	@echo 'make check-deep  all sanitizers, compilers, fuzzers, a million seeds (60 min)'
 	@echo 'make soak        simulate for HOURS=1 on all cores'
 	@echo 'make mutants     which test catches which deliberate bug'
+	@echo 'make figures     models, simulations and measurements as CSV and SVG (2 min)'
 	@echo 'make debug       build/debug, with AddressSanitizer and UBSan'
 	@echo 'make install     into PREFIX=/usr/local (DESTDIR is honoured)'
 	@echo 'make deps        only the packages; make clean removes build/'
@@ -75,6 +76,11 @@ soak: release
 mutants:
 	@scripts/deps check
 	@JOBS=$(JOBS) scripts/mutants
+
+# Without gnuplot there are numbers and no pictures, which is said.
+figures: release
+	@scripts/deps figures || true
+	@COPPICE=$(RELEASE)/coppice scripts/figures
 
 install: release
 	cmake --install build/release --prefix $(PREFIX)

@@ -303,3 +303,17 @@ int bench_sweep(const struct bench_config *config, struct progress *progress,
     free_turns(&turns);
     return code;
 }
+
+/* ---- output ---------------------------------------------------------------------- */
+
+void bench_put_summary(struct json *json, const char *key,
+                       const struct summary *summary, int decimals)
+{
+    json_key(json, key);
+    json_begin_object(json);
+    json_put_double(json, "median", summary->median, decimals);
+    json_put_double(json, "low", summary->low, decimals);
+    json_put_double(json, "high", summary->high, decimals);
+    json_put_double(json, "confidence", summary->confidence, 4);
+    json_end_object(json);
+}

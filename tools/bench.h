@@ -2,6 +2,7 @@
 #ifndef COP_TOOLS_BENCH_H
 #define COP_TOOLS_BENCH_H
 
+#include "json.h"
 #include "sample.h"
 #include "say.h"
 
@@ -38,5 +39,9 @@ int bench_floor(const struct bench_config *config, struct progress *progress,
 /* All three, with a private cluster that is gone afterwards. */
 int bench_sweep(const struct bench_config *config, struct progress *progress,
                 struct bench_result *out);
+
+/* A key whose value is what docs/json.md calls a summary. */
+void bench_put_summary(struct json *json, const char *key,
+                       const struct summary *summary, int decimals);
 
 #endif

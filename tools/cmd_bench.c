@@ -3,6 +3,7 @@
 #include "bench.h"
 #include "commands.h"
 #include "json.h"
+#include "numbers.h"
 #include "settings.h"
 
 #include <inttypes.h>
@@ -11,12 +12,6 @@
 
 #define LIST_MAX 16u
 
-/* Numbers as typed: "64,256". */
-struct list {
-    uint32_t items[LIST_MAX];
-    uint32_t count;
-};
-
 struct options {
     const char *sizes, *arities, *transport;
     uint64_t rounds, repetitions, bytes;
@@ -24,25 +19,15 @@ struct options {
     bool as_json;
 };
 
-static int parse_list(const char *option, const char *text, uint64_t least,
-                      uint64_t most, struct list *out)
+static int parse_list(const char *option, const char *text, uint32_t least,
+                      uint32_t most, struct numbers *out)
 {
-    char copy[200];
-    struct list list = {.count = 0};
-    if ((size_t)snprintf(copy, sizeof copy, "%s", text) >= sizeof copy)
-        return fail(EXIT_USAGE, "bench: %s is too long", option);
-    char *rest = copy;
-    for (char *word; (word = strsep(&rest, ",")) != NULL;) {
-        uint64_t number;
-        if (parse_number(word, least, most, &number) != 0 || list.count == LIST_MAX)
-            return fail(EXIT_USAGE,
-                        "bench: %s takes up to %u numbers from %" PRIu64 " to %" PRIu64
-                        ", as 64,256, not '%s'",
-                        option, LIST_MAX, least, most, text);
-        list.items[list.count++] = (uint32_t)number;
-    }
-    *out = list;
-    return 0;
+    if (parse_numbers(text, least, most, LIST_MAX, out) == 0)
+        return 0;
+    return fail(EXIT_USAGE,
+                "bench: %s takes up to %u numbers from %" PRIu32 " to %" PRIu32
+                ", as 64,256, not '%s'",
+                option, LIST_MAX, least, most, text);
 }
 
 /* ---- output ---------------------------------------------------------------------- */
@@ -108,18 +93,6 @@ static void print_agents(const struct bench_config *config,
     fflush(stdout);
 }
 
-static void put_summary(struct json *json, const char *key,
-                        const struct summary *summary, int decimals)
-{
-    json_key(json, key);
-    json_begin_object(json);
-    json_put_double(json, "median", summary->median, decimals);
-    json_put_double(json, "low", summary->low, decimals);
-    json_put_double(json, "high", summary->high, decimals);
-    json_put_double(json, "confidence", summary->confidence, 4);
-    json_end_object(json);
-}
-
 static void print_json(const struct bench_config *config,
                        const struct bench_result *result, bool sweep)
 {
@@ -134,12 +107,12 @@ static void print_json(const struct bench_config *config,
     json_put_u64(&json, "message_bytes", result->bytes);
     json_put_u64(&json, "rounds", config->rounds);
     json_put_u64(&json, "repetitions", config->repetitions);
-    put_summary(&json, "floor_blocking_ns", &result->times_ns[BENCH_BLOCKING], 0);
-    put_summary(&json, "floor_epoll_ns", &result->times_ns[BENCH_EPOLL], 0);
+    bench_put_summary(&json, "floor_blocking_ns", &result->times_ns[BENCH_BLOCKING], 0);
+    bench_put_summary(&json, "floor_epoll_ns", &result->times_ns[BENCH_EPOLL], 0);
     if (sweep) {
-        put_summary(&json, "probe_ns", &result->times_ns[BENCH_PROBE], 0);
-        put_summary(&json, "over_blocking", &result->over_blocking, 4);
-        put_summary(&json, "over_epoll", &result->over_epoll, 4);
+        bench_put_summary(&json, "probe_ns", &result->times_ns[BENCH_PROBE], 0);
+        bench_put_summary(&json, "over_blocking", &result->over_blocking, 4);
+        bench_put_summary(&json, "over_epoll", &result->over_epoll, 4);
         json_put_u64(&json, "up_ns", result->up_ns);
     }
     if (sweep && config->idle_ns > 0) {
@@ -176,7 +149,7 @@ static int run_point(const struct bench_config *config, bool sweep, bool as_json
 
 static int run(const struct options *options, bool sweep)
 {
-    struct list sizes = {.count = 0}, arities = {.count = 0};
+    struct numbers sizes, arities;
     int code = parse_list("-n", options->sizes, 2, 4096, &sizes);
     if (code == 0)
         code = parse_list("--arity", options->arities, 1, 4096, &arities);
@@ -206,6 +179,8 @@ static int run(const struct options *options, bool sweep)
 
 int cmd_bench(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "contention") == 0)
+        return cmd_bench_contention(argc - 1, argv + 1);
     struct options got = {.sizes = "64,256",
                           .arities = "2,4",
                           .transport = "tcp",
@@ -234,11 +209,12 @@ int cmd_bench(int argc, char **argv)
     };
     struct args args = {
         .name = "bench",
-        .usage = "sweep|floor [options]",
+        .usage = "sweep|floor|contention [options]",
         .text =
             "`sweep` measures probes of a private cluster against two floors, turn by\n"
             "turn: bare C that moves as many equal messages over the same tree, with\n"
-            "blocking sockets and with epoll. `floor` measures the floors alone.",
+            "blocking sockets and with epoll. `floor` measures the floors alone.\n"
+            "`contention` has options of its own: coppice bench contention --help",
         .options = options,
         .least = 1,
         .most = 1,
@@ -250,6 +226,10 @@ int cmd_bench(int argc, char **argv)
         got.idle_ns = 0;
     const char *what = args.operands[0];
     if (strcmp(what, "sweep") != 0 && strcmp(what, "floor") != 0)
-        return fail(EXIT_USAGE, "bench: sweep or floor, not '%s'", what);
+        return fail(EXIT_USAGE,
+                    strcmp(what, "contention") == 0
+                        ? "bench: %s comes first, before its options"
+                        : "bench: sweep, floor or contention, not '%s'",
+                    what);
     return run(&got, strcmp(what, "sweep") == 0);
 }

@@ -28,6 +28,7 @@ enum exit_code {
     X(tree, "draw a tree of any shape, also with dead members")                        \
     X(sim, "run many nodes in one process on virtual time")                            \
     X(explore, "try every order of events of a small cluster")                         \
+    X(model, "predict the time of a membership change")                                \
     X(bench, "measure probes against bare sockets on this machine")                    \
     X(agent, "run one member")                                                         \
     X(config, "print the settings in force, and where they come from")
@@ -35,5 +36,7 @@ enum exit_code {
 #define COP_COMMAND_DECLARE(name, text) int cmd_##name(int argc, char **argv);
 COP_COMMANDS(COP_COMMAND_DECLARE)
 #undef COP_COMMAND_DECLARE
+/* `bench contention`, which has options of its own. */
+int cmd_bench_contention(int argc, char **argv);
 
 #endif

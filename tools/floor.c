@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "floor.h"
 
+#include "loopback.h"
+
 #include <coppice/error.h>
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,36 +38,10 @@ static uint64_t now_ns(void)
 
 /* ---- edges ----------------------------------------------------------------------- */
 
-/* Two ends of a TCP connection over loopback. */
-static int tcp_pair(int out[2])
-{
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    struct sockaddr *any = (struct sockaddr *)&address;
-    socklen_t length = sizeof address;
-    int on = 1;
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    out[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    out[1] = -1;
-    if (listener >= 0 && out[0] >= 0 && bind(listener, any, length) == 0 &&
-        listen(listener, 1) == 0 && getsockname(listener, any, &length) == 0 &&
-        connect(out[0], any, length) == 0)
-        out[1] = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-    for (int i = 0; i < 2 && out[1] >= 0; i++)
-        setsockopt(out[i], IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    int error = errno;
-    if (listener >= 0)
-        close(listener);
-    if (out[1] < 0 && out[0] >= 0)
-        close(out[0]);
-    errno = error;
-    return out[1] >= 0 ? 0 : -1;
-}
-
 static int make_edge(const struct floor_config *config, int out[2])
 {
     int made = config->transport == FLOOR_TCP
-                   ? tcp_pair(out)
+                   ? loopback_pair(out)
                    : socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, out);
     for (int i = 0; made == 0 && config->kind == FLOOR_EPOLL && i < 2; i++)
         fcntl(out[i], F_SETFL, O_NONBLOCK);
@@ -77,43 +50,10 @@ static int make_edge(const struct floor_config *config, int out[2])
 
 /* ---- messages -------------------------------------------------------------------- */
 
-static int write_message(int fd, const uint8_t *message, uint32_t length)
-{
-    while (length > 0) {
-        ssize_t done = send(fd, message, length, MSG_NOSIGNAL);
-        if (done < 0 && errno == EAGAIN) {
-            struct pollfd wait = {.fd = fd, .events = POLLOUT};
-            poll(&wait, 1, -1);
-        } else if (done < 0 && errno != EINTR) {
-            return -1;
-        } else if (done > 0) {
-            message += done;
-            length -= (uint32_t)done;
-        }
-    }
-    return 0;
-}
-
-static int read_message(int fd, uint8_t *message, uint32_t length)
-{
-    while (length > 0) {
-        ssize_t got = recv(fd, message, length, 0);
-        if (got == 0)
-            errno = ECONNRESET;
-        if (got == 0 || (got < 0 && errno != EINTR))
-            return -1;
-        if (got > 0) {
-            message += got;
-            length -= (uint32_t)got;
-        }
-    }
-    return 0;
-}
-
 static int write_down(struct place *place)
 {
     for (uint32_t i = 1; i <= place->children; i++)
-        if (write_message(place->fds[i], place->message, place->config->bytes) != 0)
+        if (loopback_write(place->fds[i], place->message, place->config->bytes) != 0)
             return -1;
     return 0;
 }
@@ -125,7 +65,7 @@ static int blocking_down_and_up(struct place *place)
     if (write_down(place) != 0)
         return -1;
     for (uint32_t i = 1; i <= place->children; i++)
-        if (read_message(place->fds[i], place->message, place->config->bytes) != 0)
+        if (loopback_read(place->fds[i], place->message, place->config->bytes) != 0)
             return -1;
     return 0;
 }
@@ -133,11 +73,11 @@ static int blocking_down_and_up(struct place *place)
 static int blocking_turn(struct place *place)
 {
     uint32_t bytes = place->config->bytes;
-    if (place->rank != 0 && read_message(place->fds[0], place->message, bytes) != 0)
+    if (place->rank != 0 && loopback_read(place->fds[0], place->message, bytes) != 0)
         return -1;
     if (blocking_down_and_up(place) != 0)
         return -1;
-    return place->rank == 0 ? 0 : write_message(place->fds[0], place->message, bytes);
+    return place->rank == 0 ? 0 : loopback_write(place->fds[0], place->message, bytes);
 }
 
 /* ---- epoll ----------------------------------------------------------------------- */
@@ -187,7 +127,7 @@ static int epoll_turn(struct place *place)
         return -1;
     if (place->rank == 0)
         return 0;
-    return write_message(place->fds[0], place->message, place->config->bytes);
+    return loopback_write(place->fds[0], place->message, place->config->bytes);
 }
 
 static int open_epoll(struct place *place)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/torus.h"
 #include "sim/world.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /*
  * Models of the network: when is something that leaves src now at dst? All in integers.
@@ -16,14 +18,6 @@ struct cop__net {
 };
 
 /* ---- making ---------------------------------------------------------------------- */
-
-/* The dimensions of the smallest near cube that holds n. */
-static void near_cube(uint32_t n, uint32_t dims[3])
-{
-    dims[0] = dims[1] = dims[2] = 1;
-    for (unsigned i = 0; (uint64_t)dims[0] * dims[1] * dims[2] < n; i = (i + 1) % 3)
-        dims[i]++;
-}
 
 /* Fisher and Yates, from the seed. */
 static uint32_t *shuffled(const struct cop_sim *sim)
@@ -47,19 +41,12 @@ static int make_torus(const struct cop_sim *sim, struct cop__net *net)
 {
     const uint32_t *dims = sim->config.net.dims;
     uint32_t n = sim->config.nodes;
-    if (dims[0] == 0 && dims[1] == 0 && dims[2] == 0) {
-        near_cube(n, net->dims);
-    } else {
-        for (int i = 0; i < 3; i++) {
-            if (dims[i] == 0 || dims[i] > COP_MEMBERS_MAX)
-                return COP_EINVAL;
-            net->dims[i] = dims[i];
-        }
-        /* Two factors of at most 2^24 do not overflow; the third is compared by division. */
-        uint64_t plane = (uint64_t)dims[0] * dims[1];
-        if (plane < n && (n + plane - 1) / plane > dims[2])
-            return COP_EINVAL;
-    }
+    if (dims[0] == 0 && dims[1] == 0 && dims[2] == 0)
+        cop__torus_near_cube(n, net->dims);
+    else if (cop__torus_holds(dims, n))
+        memcpy(net->dims, dims, sizeof(net->dims));
+    else
+        return COP_EINVAL;
     if (!sim->config.net.shuffle)
         return 0;
     net->place = shuffled(sim);
@@ -129,24 +116,11 @@ static cop_time loggp(struct cop_sim *sim, cop_id src, uint32_t bytes, cop_time 
     return out + net->latency_ns + net->overhead_ns;
 }
 
-static uint32_t ring_distance(uint32_t a, uint32_t b, uint32_t around)
-{
-    uint32_t apart = a > b ? a - b : b - a;
-    return apart < around - apart ? apart : around - apart;
-}
-
 static uint32_t hops(const struct cop_sim *sim, cop_id src, cop_id dst)
 {
     const struct cop__net *net = sim->net;
-    uint32_t a = net->place ? net->place[src] : src;
-    uint32_t b = net->place ? net->place[dst] : dst;
-    uint32_t sum = 0;
-    for (int i = 0; i < 3; i++) {
-        sum += ring_distance(a % net->dims[i], b % net->dims[i], net->dims[i]);
-        a /= net->dims[i];
-        b /= net->dims[i];
-    }
-    return sum;
+    return cop__torus_hops(net->dims, net->place ? net->place[src] : src,
+                           net->place ? net->place[dst] : dst);
 }
 
 static cop_time queue_at(cop_time *port, cop_time arrival, cop_time service)

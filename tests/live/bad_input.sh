@@ -22,7 +22,7 @@ bad 2 "did you mean 'up'" coppice upp
 bad 2 'coppice --help lists them' coppice frobnicate
 bad 2 "no command '?[31m'" coppice $'\e[31m'
 bad 2 "did you mean 'demo'" coppice help dem
-for command in up down ps probe kill restart bench config agent demo; do
+for command in up down ps probe kill restart bench 'bench contention' config agent demo model; do
     bad 2 'unknown option --frob' coppice $command --frob
     bad 2 'unknown option -Z' coppice $command -Z
 done
@@ -32,7 +32,8 @@ bad 2 'unexpected operand x' coppice down x
 bad 2 'an operand is missing' coppice kill
 bad 2 'an operand is missing' coppice restart
 bad 2 'an operand is missing' coppice bench
-bad 2 "sweep or floor, not 'x'" coppice bench x
+bad 2 "sweep, floor or contention, not 'x'" coppice bench x
+bad 2 'contention comes first' coppice bench --json contention
 bad 2 '-n N is needed' coppice up
 bad 2 'a number from 1 to 16384' coppice up -n 0
 bad 2 'a number from 1 to 16384' coppice up -n 16385
@@ -56,6 +57,40 @@ bad 2 "KILL, STOP or CONT, not 'TERM'" coppice kill n0 --signal TERM
 bad 2 'up to 16 numbers' coppice bench sweep -n 64,
 bad 2 'up to 16 numbers' coppice bench floor --arity 0
 bad 2 "unix or tcp, not 'x'" coppice bench floor --transport x
+bad 2 'unexpected operand x' coppice bench contention x
+bad 2 'pairs and tree:2 to tree:64' coppice bench contention --pattern ring
+bad 2 'pairs and tree:2 to tree:64' coppice bench contention --pattern pairs,
+bad 2 'names tree:2 twice' coppice bench contention --pattern tree:2,tree:2
+bad 2 'up to 16 numbers from 2 to 4096' coppice bench contention --n 1
+bad 2 'up to 16 numbers from 2 to 4096' coppice bench contention --n 2-40
+bad 2 'an even number, not 5' coppice bench contention --pattern pairs --n 4,5
+bad 2 '--n has 6 twice' coppice bench contention --pattern tree:2 --n 6,4-8
+bad 2 'a number from 7 to 1000' coppice bench contention --rounds 6
+bad 2 'No such file' coppice bench contention --out "$scratch/none/x"
+bad 1 'processes failed: Too many open files' \
+    bash -c 'ulimit -n 7; exec "$0" bench contention --pattern tree:4 --n 5' "$COPPICE"
+model='coppice model ts --n 8 --arity 2 --latency 5us --compute 2us'
+bad 2 'an operand is missing' coppice model
+bad 2 "ts, not 'x'" coppice model x
+bad 2 '--n N is needed' coppice model ts
+bad 2 'from 1 to 16777216' $model --n 0
+bad 2 'from 1 to 16777216' $model --n 8-4
+bad 2 '--arity A is needed, or --best' coppice model ts --n 8 --latency 5us --compute 2us
+bad 2 '--latency L is needed' coppice model ts --n 8 --arity 2 --compute 2us
+bad 2 '--compute O is needed' coppice model ts --n 8 --arity 2 --latency 5us
+bad 2 'takes a time' $model --latency 5
+bad 2 'from 2 to 1024, or flat' $model --arity 1
+bad 2 'from 2 to 1024, or flat' $model --arity 2,,4
+bad 2 'from 2 to 1024, or flat' $model --arity ''
+bad 2 '--torus takes X,Y,Z' $model --torus 8
+bad 2 '--torus takes X,Y,Z' $model --torus 8,8,0
+bad 2 '--torus takes X,Y,Z' $model --torus 8,8,8,8
+bad 2 'the torus 2,2,2 has no place for 9 nodes' $model --torus 2,2,2 --n 3,9,1
+bad 2 'No such file' $model --contention "$scratch/none"
+bad 2 'Is a directory' $model --contention "$scratch"
+printf 'pattern,n,latency_ns\npairs,2,x\n' >"$scratch/latencies"
+bad 2 'latencies: line 2: expected a row' $model --contention "$scratch/latencies"
+bad 2 'there are no rows' $model --contention /dev/null
 for command in ps down probe 'kill n0' 'restart n0'; do
     bad 3 "there is no cluster 'default'" coppice $command
     bad 3 "there is no cluster 'nope'" coppice $command --name nope

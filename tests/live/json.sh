@@ -55,6 +55,11 @@ coppice down
 check coppice.bench.floor.v1 coppice bench floor -n 3 --arity 2 --rounds 7 --repetitions 2 --json
 ALSO=coppice.bench.floor.v1 check coppice.bench.sweep.v1 \
     coppice bench sweep -n 3 --arity 2 --rounds 7 --repetitions 2 --idle 10ms --json
+check coppice.bench.contention.v1 coppice bench contention --n 2 --pattern pairs --rounds 7 \
+    --repetitions 2 --json
+check coppice.model.ts.v1 coppice model ts --n 9 --arity 2 --latency 5us --compute 2us --json
+ALSO=coppice.model.ts.v1 check coppice.model.best.v1 \
+    coppice model ts --n 9 --best --latency 5us --compute 2us --torus cube --json
 check coppice.tree.v1 coppice tree radix:4 9 --dead 1 --json
 check coppice.sim.v1 coppice sim --protocol probe --nodes 20 --seed 1 --json
 check coppice.swarm.v1 coppice sim --swarm --seeds 3 --json
