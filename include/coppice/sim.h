@@ -360,7 +360,8 @@ int cop_sim_script_try(const struct cop_sim_script *script, struct cop_sim_repor
 /* ---- swarm ----------------------------------------------------------------------- */
 
 enum cop_sim_swarm_flag {
-    COP_SIM_SWARM_LIES = 1, /* with false suspicions */
+    COP_SIM_SWARM_LIES = 1,  /* with false suspicions */
+    COP_SIM_SWARM_VIEWS = 2, /* views change; nodes come, leave and return */
 };
 
 /* The script that a seed stands for. */

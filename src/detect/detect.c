@@ -247,7 +247,8 @@ static void on_change(struct cop_node *node, const struct cop__change *change)
 void cop__detect_accuse(struct cop_node *node, cop_id id)
 {
     put(node, &state(node)->found, id);
-    if (!cop__roster_is_suspect(node, id)) {
+    /* Of the life that is known: it may be one that no view has yet. */
+    if (cop__roster_get(node, id).status != COP_SUSPECT) {
         cop__roster_suspect(node, id);
         tell_suspect(node, id);
     }

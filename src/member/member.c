@@ -71,10 +71,12 @@ static void look(struct cop_node *node)
     if (member->phase == PHASE_OUT)
         return;
     if (member->phase == PHASE_JOINING) {
+        cop__member_ask_around(node);
         cop__member_ask_to_join(node);
         return;
     }
     cop__member_mind_errands(node);
+    cop__member_ask_around(node);
     mind_degraded(node);
     cop_id proposer = cop__member_proposer(node);
     cop__member_report(node, proposer);
@@ -108,6 +110,8 @@ void cop__member_go_out(struct cop_node *node, int why)
     if (member->phase == PHASE_OUT)
         return;
     member->phase = PHASE_OUT;
+    if (member->leaving)
+        why = 0; /* it wanted to */
     cop__timer_cancel(node, &member->timer);
     if (member->leaving)
         cop__emit_complete(node, member->leave_token, 0, NULL);
@@ -247,6 +251,7 @@ static void digest_state(const struct cop_node *node, struct cop__digest *digest
         cop__digest_word(digest, member->joiners[i].incarnation << 1 |
                                      member->joiners[i].ready);
     cop__digest_word(digest, (uint64_t)member->held_count << 32 | member->errand_count);
+    cop__digest_word(digest, (uint64_t)member->sync_target << 32 | member->syncs);
     cop__digest_word(digest, (uint64_t)member->target << 32 | member->attempts);
 }
 

@@ -20,6 +20,8 @@ extern const struct cop__protocol cop__member_protocol;
 #define COP__PROPOSE_TIMEOUT (UINT64_C(5) * COP_SEC)
 /* A failed proposal is made again after this, longer each time. */
 #define COP__PROPOSE_AGAIN (UINT64_C(20) * COP_MSEC)
+/* Who acknowledged and hears no more asks, and again after this, longer each time. */
+#define COP__SYNC_AGAIN (UINT64_C(50) * COP_MSEC)
 /* Who joins asks again after this, longer each time. */
 #define COP__JOIN_AGAIN (UINT64_C(100) * COP_MSEC)
 /* An invitation that does not come by then does not come. */

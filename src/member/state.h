@@ -77,6 +77,9 @@ struct cop__member {
     cop_time join_again; /* and when I ask the next */
     uint32_t attempts;
 
+    cop_time sync_again; /* when I ask the next what became of my proposals; 0: not */
+    cop_id sync_target;
+    uint32_t syncs;
     struct cop__held *held;
     uint32_t held_count, held_capacity;
     cop_epoch asked_for; /* the latest epoch that I asked somebody for */
@@ -179,6 +182,9 @@ int cop__member_invite(struct cop_node *node, const struct cop_request *request)
 /* sync.c */
 void cop__member_send_whole(struct cop_node *node, cop_id to,
                             cop_incarnation incarnation, const struct cop_view *view);
+/* V11: I acknowledged something, and heard no more of it. */
+void cop__member_wonder(struct cop_node *node);
+void cop__member_ask_around(struct cop_node *node);
 void cop__member_release_held(struct cop_node *node);
 void cop__member_ask_view(struct cop_node *node, cop_id of,
                           cop_incarnation incarnation);

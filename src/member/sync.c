@@ -31,6 +31,54 @@ void cop__member_ask_view(struct cop_node *node, cop_id of, cop_incarnation inca
     cop__emit_send(node, of, incarnation, COP__KIND_SYNC, cop__encode_sync(&sync));
 }
 
+/* The root of my latest proposal first, then all who are in it, in turn. */
+static cop_id next_to_ask(const struct cop_node *node)
+{
+    const struct cop__member *member = cop__member(node);
+    const struct cop_view *view = member->proposals[member->proposal_count - 1].view;
+    cop_id id = member->sync_target;
+    if (member->syncs == 0 && cop_view_ballot(view).root != node->self)
+        return cop_view_ballot(view).root;
+    for (uint32_t tries = 0; tries <= cop_view_size(view) + 1; tries++) {
+        id = cop_view_next(view, id);
+        if (id != COP_ID_NONE && id != node->self &&
+            !cop__roster_has_lost(node, id, cop_view_incarnation(view, id)))
+            return id;
+    }
+    return COP_ID_NONE;
+}
+
+void cop__member_wonder(struct cop_node *node)
+{
+    struct cop__member *member = cop__member(node);
+    if (member->sync_again != 0)
+        return;
+    member->syncs = 0;
+    member->sync_again = node->now + COP__SYNC_AGAIN;
+    cop__member_wake_at(node, member->sync_again);
+}
+
+void cop__member_ask_around(struct cop_node *node)
+{
+    struct cop__member *member = cop__member(node);
+    if (member->proposal_count == 0)
+        member->sync_again = 0;
+    if (member->sync_again == 0)
+        return;
+    if (node->now >= member->sync_again) {
+        const struct cop_view *view =
+            member->proposals[member->proposal_count - 1].view;
+        member->sync_target = next_to_ask(node);
+        uint32_t doublings = member->syncs < 5 ? member->syncs : 5;
+        member->syncs++;
+        member->sync_again = node->now + (COP__SYNC_AGAIN << doublings);
+        if (member->sync_target != COP_ID_NONE)
+            cop__member_ask_view(node, member->sync_target,
+                                 cop_view_incarnation(view, member->sync_target));
+    }
+    cop__member_wake_at(node, member->sync_again);
+}
+
 /* V13: said only from a view that is installed here, and that the other is not in. */
 static void say_out(struct cop_node *node, cop_id to, cop_incarnation incarnation)
 {
@@ -110,7 +158,16 @@ static bool is_too_early(const struct cop_node *node, const struct cop_frame *fr
 
 /* ---- who may speak --------------------------------------------------------------- */
 
-/* Kinds that make sense from somebody who is not a member, or not yet. */
+/* A proposal may reach me through somebody who only comes with it. */
+static bool is_proposal(const struct cop_frame *frame)
+{
+    struct cop__msg_ask ask;
+    return frame->header.kind == COP__KIND_ASK &&
+           cop__decode_ask(frame->payload->data, frame->payload->length, &ask) == 0 &&
+           ask.protocol == COP__MEMBER_PROTOCOL;
+}
+
+/* What makes sense from everybody, also from one who is out or not yet in. */
 static bool is_for_all(uint16_t kind)
 {
     return kind == COP__KIND_JOIN || kind == COP__KIND_WHOLE ||
@@ -134,9 +191,11 @@ static bool admit_stranger(struct cop_node *node, const struct cop_frame *frame)
     const struct cop_header *header = &frame->header;
     cop_id sender = header->sender;
     cop_incarnation life = header->sender_incarnation;
-    if (is_for_all(header->kind) || is_proposed(node, sender, life))
+    bool former = is_former(node, sender, life);
+    if (is_for_all(header->kind) || is_proposed(node, sender, life) ||
+        (!former && is_proposal(frame)))
         return true;
-    if (is_former(node, sender, life)) {
+    if (former) {
         COP__COUNT(node, ignored_incarnation);
         say_out(node, sender, life);
     } else if (header->epoch > cop_view_epoch(node->view)) {

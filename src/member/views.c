@@ -181,6 +181,14 @@ static void leave_by(struct cop_node *node, const struct cop_view *view)
     cop__member_go_out(node, left ? 0 : COP_EREMOVED);
 }
 
+/* Who joins starts from a later view now. */
+static void hold_as_base(struct cop_node *node, struct cop_view *view)
+{
+    cop__set_view(node, cop_view_ref(view));
+    drop_proposals(node, is_not_later, view);
+    cop__roster_prune(node, is_expected);
+}
+
 void cop__member_commit(struct cop_node *node, struct cop_view *view)
 {
     struct cop__member *member = cop__member(node);
@@ -194,7 +202,7 @@ void cop__member_commit(struct cop_node *node, struct cop_view *view)
         if (member->phase == PHASE_MEMBER)
             leave_by(node, view);
         else
-            cop__set_view(node, cop_view_ref(view));
+            hold_as_base(node, view);
         cop__member_learn(node, view);
     } else if (cop__is_later(member->acked, ballot)) {
         cop__member_learn(node, view); /* V8 */
