@@ -98,7 +98,7 @@ struct cop_event {
     enum cop_event_kind kind;
     cop_time now;
     cop_id peer;                       /* RECV, PEER_UP, PEER_DOWN */
-    cop_incarnation incarnation;       /* PEER_UP */
+    cop_incarnation incarnation;       /* PEER_UP; PEER_DOWN: of whom, 0 if not known */
     enum cop_down why;                 /* PEER_DOWN */
     const struct cop_frame *frame;     /* RECV */
     const struct cop_request *request; /* SUBMIT */

@@ -146,7 +146,7 @@ void cop__member_lead(struct cop_node *node)
 static bool may_have_committed(const struct cop__prior *prior,
                                const struct cop_view *view, const struct cop_view *of)
 {
-    return !prior->denied && prior->acks >= cop__member_common(of, view);
+    return !prior->denied && prior->acks >= cop__member_asked_by_both(of, view);
 }
 
 static bool outweighs_priors(struct cop_node *node, const struct cop_view *base,

@@ -176,9 +176,11 @@ static void on_change(struct cop_node *node, const struct cop__change *change)
     cop__member_look_soon(node);
 }
 
-static void on_peer_down(struct cop_node *node, cop_id peer, enum cop_down why)
+static void on_peer_down(struct cop_node *node, cop_id peer,
+                         cop_incarnation incarnation, enum cop_down why)
 {
     (void)peer;
+    (void)incarnation;
     (void)why;
     if (cop__has_views(node))
         cop__member_look_soon(node);

@@ -22,6 +22,8 @@ extern const struct cop__protocol cop__member_protocol;
 #define COP__PROPOSE_AGAIN (UINT64_C(20) * COP_MSEC)
 /* Who acknowledged and hears no more asks, and again after this, longer each time. */
 #define COP__SYNC_AGAIN (UINT64_C(50) * COP_MSEC)
+/* What was reported and is not answered by a view is reported again, at first after this. */
+#define COP__REPORT_AGAIN COP_SEC
 /* Who joins asks again after this, longer each time. */
 #define COP__JOIN_AGAIN (UINT64_C(100) * COP_MSEC)
 /* An invitation that does not come by then does not come. */

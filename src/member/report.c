@@ -51,6 +51,37 @@ static void send(struct cop_node *node, cop_id to, bool all)
     cop_ranks_free(&ids);
 }
 
+/* Whether the view still has somebody of whom I reported something. */
+static bool is_unanswered(const struct cop_node *node)
+{
+    for (uint32_t i = 0; i < cop__roster_count(node); i++) {
+        struct cop__belief belief = cop__roster_at(node, i);
+        if (belief.status != COP_ALIVE &&
+            cop_view_has(node->view, belief.id, belief.incarnation))
+            return true;
+    }
+    return false;
+}
+
+/* The proposer may have gone on without me, and not have told me: then it does now. */
+static bool is_time_again(struct cop_node *node)
+{
+    struct cop__member *member = cop__member(node);
+    if (!is_unanswered(node)) {
+        member->report_again = 0;
+        member->reports = 0;
+        return false;
+    }
+    bool again = member->report_again != 0 && node->now >= member->report_again;
+    if (member->report_again == 0 || again) {
+        uint32_t doublings = member->reports < 5 ? member->reports : 5;
+        member->reports++;
+        member->report_again = node->now + (COP__REPORT_AGAIN << doublings);
+    }
+    cop__member_wake_at(node, member->report_again);
+    return again;
+}
+
 void cop__member_report(struct cop_node *node, cop_id proposer)
 {
     struct cop__member *member = cop__member(node);
@@ -61,9 +92,11 @@ void cop__member_report(struct cop_node *node, cop_id proposer)
     }
     if (member->dirty.count == 0 && cop__roster_count(node) == 0)
         return;
-    cop_id to = next_hop(node, proposer);
-    if (to != member->reported_to || member->dirty.count > 0)
-        send(node, to, to != member->reported_to);
+    bool again = is_time_again(node);
+    cop_id to = again ? proposer : next_hop(node, proposer);
+    bool all = again || to != member->reported_to;
+    if (all || member->dirty.count > 0)
+        send(node, to, all);
     member->reported_to = to;
     member->dirty.count = 0;
 }

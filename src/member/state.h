@@ -68,6 +68,8 @@ struct cop__member {
 
     struct cop_ranks dirty; /* of whom I have something to report */
     cop_id reported_to;     /* to whom all that I know was reported */
+    cop_time report_again;  /* when I report it once more; 0: nothing is unanswered */
+    uint32_t reports;
 
     struct cop__joiner *joiners; /* sorted by id */
     uint32_t joiner_count, joiner_capacity;
@@ -124,6 +126,9 @@ void cop__member_drop_superseded(struct cop_node *node, const struct cop_view *v
 /* quorum.c */
 /* How many of `of` take part in the change to `view`: its members and its leavers. */
 uint32_t cop__member_common(const struct cop_view *of, const struct cop_view *view);
+/* How many were asked to acknowledge both: members and leavers of either. */
+uint32_t cop__member_asked_by_both(const struct cop_view *of,
+                                   const struct cop_view *view);
 /* V10: whether `view` may speak for `of`. */
 bool cop__member_has_quorum(const struct cop_node *node, const struct cop_view *of,
                             const struct cop_view *view);

@@ -203,7 +203,12 @@ static bool admit_stranger(struct cop_node *node, const struct cop_frame *frame)
         if (hold(node, frame))
             cop__member_ask_view(node, sender, life);
     } else {
+        /* Of another world, then: the two find out whose view is the later one (V13). */
         COP__COUNT(node, ignored_stranger);
+        if (header->epoch < cop_view_epoch(node->view))
+            cop__member_send_whole(node, sender, life, node->view);
+        else
+            cop__member_ask_view(node, sender, life);
     }
     return false;
 }

@@ -25,7 +25,7 @@ struct known {
 struct last {
     cop_incarnation incarnation;
     struct cop_ballot ballot; /* of its latest view; epoch 0: none in this life */
-    cop_time at;
+    bool leaving;
 };
 
 struct state {
@@ -60,7 +60,7 @@ static void *init(struct cop_sim *sim)
     state->lives = cop_view_size(sim->view);
     for (cop_id id = 0; id < cop_view_slots(sim->view); id++)
         state->nodes[id] =
-            (struct last){COP__FIRST_INCARNATION, cop_view_ballot(sim->view), 0};
+            (struct last){COP__FIRST_INCARNATION, cop_view_ballot(sim->view), false};
     return state;
 }
 
@@ -224,14 +224,23 @@ static void on_view(void *of, struct cop_sim *sim, cop_id id, struct cop_view *v
         check_way(sim, known, id, last);
     check_accuracy(sim, view);
     last->ballot = ballot;
-    last->at = cop_sim_now(sim);
+}
+
+static void on_submit(void *of, struct cop_sim *sim, cop_id id,
+                      const struct cop_request *request, int status)
+{
+    struct state *state = of;
+    (void)sim;
+    if (request->kind == COP_REQUEST_LEAVE && status == 0)
+        state->nodes[id].leaving = true;
 }
 
 /* ---- in the end ------------------------------------------------------------------ */
 
 /*
  * M7. Where half of all lives that there ever were is gone a state may be blocked on purpose:
- * a view may have been committed that nobody living knows of.
+ * a view may have been committed that nobody living knows of. One who leaves does not count in
+ * the view without it.
  */
 static bool may_demand(const struct state *state, struct cop_sim *sim)
 {
@@ -239,7 +248,7 @@ static bool may_demand(const struct state *state, struct cop_sim *sim)
     for (cop_id id = 0; id < sim->config.nodes; id++)
         living += cop_sim_is_alive(sim, id) &&
                   state->nodes[id].incarnation == cop__sim_incarnation(sim, id) &&
-                  state->nodes[id].ballot.epoch != 0;
+                  state->nodes[id].ballot.epoch != 0 && !state->nodes[id].leaving;
     waiting = sim->newcomer_count;
     if (!has_majority_rule(sim))
         return living > 0;
@@ -285,6 +294,7 @@ const struct cop_sim_checker *cop_sim_checker_member(void)
     static const struct cop_sim_checker checker = {
         .name = "member",
         .init = init,
+        .on_submit = on_submit,
         .on_view = on_view,
         .at_quiescence = at_quiescence,
         .fini = fini,
