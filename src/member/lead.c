@@ -99,11 +99,15 @@ static void send_proposal(struct cop_node *node, struct cop_view *view,
     }
 }
 
-/* True if there is something to propose. */
+/*
+ * True if there is something to propose. What was acknowledged and did not commit stands in
+ * the way of those who acknowledged it, until something later commits: even the same members
+ * once more.
+ */
 static bool is_needed(const struct cop_node *node, const struct cop__delta *delta)
 {
     const struct cop__member *member = cop__member(node);
-    return delta->count > 0 ||
+    return delta->count > 0 || member->proposal_count > 0 ||
            cop__is_later(cop_view_ballot(member->base), cop_view_ballot(node->view));
 }
 
@@ -220,6 +224,16 @@ static enum verdict judge(struct cop_node *node, const struct cop_view *base,
     return outweighs_priors(node, base, view, ack) ? VERDICT_COMMIT : VERDICT_WAIT;
 }
 
+/* V13: one that was removed though it lives has to know. */
+static void tell_removed(struct cop_node *node, const struct cop_view *view)
+{
+    for (uint32_t i = 0; i < cop_view_changes(view); i++) {
+        const struct cop__entry *entry = cop__view_change(view, i);
+        if (entry->presence == COP_REMOVED && entry->since == cop_view_epoch(view))
+            cop__member_say_out(node, entry->id, entry->incarnation);
+    }
+}
+
 static void act(struct cop_node *node, struct cop__sweep *sweep, enum verdict verdict)
 {
     struct cop__member *member = cop__member(node);
@@ -229,6 +243,7 @@ static void act(struct cop_node *node, struct cop__sweep *sweep, enum verdict ve
         member->not_before = 0;
         if (!node->failed)
             cop__member_commit(node, view);
+        tell_removed(node, view);
     } else {
         COP__COUNT(node, proposals_failed);
         cop__sweep_forget(node, sweep);

@@ -187,6 +187,7 @@ int cop__member_invite(struct cop_node *node, const struct cop_request *request)
 /* sync.c */
 void cop__member_send_whole(struct cop_node *node, cop_id to,
                             cop_incarnation incarnation, const struct cop_view *view);
+void cop__member_say_out(struct cop_node *node, cop_id to, cop_incarnation incarnation);
 /* V11: I acknowledged something, and heard no more of it. */
 void cop__member_wonder(struct cop_node *node);
 void cop__member_ask_around(struct cop_node *node);

@@ -80,7 +80,7 @@ void cop__member_ask_around(struct cop_node *node)
 }
 
 /* V13: said only from a view that is installed here, and that the other is not in. */
-static void say_out(struct cop_node *node, cop_id to, cop_incarnation incarnation)
+void cop__member_say_out(struct cop_node *node, cop_id to, cop_incarnation incarnation)
 {
     struct cop_ballot ballot = cop_view_ballot(node->view);
     struct cop__msg_out out = {ballot.epoch, ballot.root, ballot.incarnation};
@@ -197,7 +197,7 @@ static bool admit_stranger(struct cop_node *node, const struct cop_frame *frame)
         return true;
     if (former) {
         COP__COUNT(node, ignored_incarnation);
-        say_out(node, sender, life);
+        cop__member_say_out(node, sender, life);
     } else if (header->epoch > cop_view_epoch(node->view)) {
         /* Perhaps of a view that I have yet to get. */
         if (hold(node, frame))
@@ -252,7 +252,7 @@ void cop__on_sync(struct cop_node *node, const struct cop_frame *frame)
     if (cop__is_later(theirs, mine))
         cop__member_ask_view(node, header->sender, header->sender_incarnation);
     else if (is_former(node, header->sender, header->sender_incarnation))
-        say_out(node, header->sender, header->sender_incarnation);
+        cop__member_say_out(node, header->sender, header->sender_incarnation);
     else if (cop__is_later(mine, theirs))
         cop__member_send_whole(node, header->sender, header->sender_incarnation,
                                node->view);

@@ -247,7 +247,11 @@ void cop__faults_apply(struct cop_sim *sim, uint32_t index)
     case COP_SIM_PROBE:
     case COP_SIM_ABORT:
     case COP_SIM_LEAVE:
+        cop__faults_submit(sim, index);
+        return;
     case COP_SIM_REPORT:
+        if (sim->nodes[action->b].actor)
+            sim->lied = true;
         cop__faults_submit(sim, index);
         return;
     case COP_SIM_JOIN:
