@@ -33,6 +33,7 @@ struct state {
     uint32_t count, capacity;
     struct last *nodes;
     uint32_t lives; /* that ever took part */
+    uint32_t lies;  /* each may have kept somebody who lives out of a proposal */
 };
 
 static bool has_majority_rule(const struct cop_sim *sim)
@@ -112,28 +113,38 @@ static bool acknowledged(const struct cop_view *view, cop_id id,
            member.incarnation == incarnation && member.since == cop_view_epoch(view);
 }
 
-/* M3: a life that is over never returns. M8. */
+/* M8. */
 static void compare(struct cop_sim *sim, const struct cop_view *old,
                     const struct cop_view *new)
 {
     uint32_t common = 0;
+    for (cop_id id = cop_view_next(old, COP_ID_NONE); id != COP_ID_NONE;
+         id = cop_view_next(old, id))
+        common += acknowledged(new, id, cop_view_incarnation(old, id));
+    if (common <= cop_view_size(old) / 2)
+        cop_sim_fail(sim, "M8",
+                     "view %llu has %u of the %u members of view %llu, no majority",
+                     (unsigned long long)cop_view_epoch(new), (unsigned)common,
+                     (unsigned)cop_view_size(old),
+                     (unsigned long long)cop_view_epoch(old));
+}
+
+/*
+ * M3: for whoever has installed a view without it, a life is over for ever. (One that only a
+ * view ended whose holders are all gone may go on.)
+ */
+static void check_returns(struct cop_sim *sim, const struct cop_view *old,
+                          const struct cop_view *new)
+{
     for (cop_id id = 0; id < cop_view_slots(old); id++) {
         struct cop_member was, is;
-        if (cop_view_member(old, id, &was) != 0 || cop_view_member(new, id, &is) != 0)
-            continue;
-        if (was.presence == COP_PRESENT)
-            common += acknowledged(new, id, was.incarnation);
-        else if (is.presence == COP_PRESENT && is.incarnation <= was.incarnation)
-            cop_sim_fail(sim, "M3",
-                         "the life of %u that view %llu ended is in view %llu",
+        if (cop_view_member(old, id, &was) == 0 && cop_view_member(new, id, &is) == 0 &&
+            was.presence != COP_PRESENT && is.presence == COP_PRESENT &&
+            is.incarnation <= was.incarnation)
+            cop_sim_fail(sim, "M3", "the life of %u that view %llu ended is in view %llu",
                          (unsigned)id, (unsigned long long)cop_view_epoch(old),
                          (unsigned long long)cop_view_epoch(new));
     }
-    if (has_majority_rule(sim) && common <= cop_view_size(old) / 2)
-        cop_sim_fail(
-            sim, "M8", "view %llu has %u of the %u members of view %llu, no majority",
-            (unsigned long long)cop_view_epoch(new), (unsigned)common,
-            (unsigned)cop_view_size(old), (unsigned long long)cop_view_epoch(old));
 }
 
 /* The record of a view; a new one is compared with its neighbours. */
@@ -172,12 +183,23 @@ static struct known *note(struct state *state, struct cop_sim *sim,
 
 /* ---- the way to it --------------------------------------------------------------- */
 
-/* M3: all who were members before it had the same one before it. */
-static void check_way(struct cop_sim *sim, struct known *known, cop_id id,
-                      const struct last *last)
+static const struct cop_view *find(const struct state *state, struct cop_ballot ballot)
 {
-    if (last->ballot.epoch == 0)
+    for (uint32_t i = 0; i < state->count; i++) {
+        if (same(cop_view_ballot(state->views[i].view), ballot))
+            return state->views[i].view;
+    }
+    return NULL;
+}
+
+/* M3: all who were members before it had the same one before it. */
+static void check_way(struct state *state, struct cop_sim *sim, struct known *known,
+                      cop_id id, const struct last *last)
+{
+    const struct cop_view *before = find(state, last->ballot);
+    if (!before)
         return;
+    check_returns(sim, before, known->view);
     if (known->before.epoch == 0)
         known->before = last->ballot;
     else if (!same(known->before, last->ballot))
@@ -221,9 +243,16 @@ static void on_view(void *of, struct cop_sim *sim, cop_id id, struct cop_view *v
                      (unsigned long long)ballot.epoch);
     struct known *known = note(state, sim, view);
     if (known && !cop_sim_failure(sim))
-        check_way(sim, known, id, last);
+        check_way(state, sim, known, id, last);
     check_accuracy(sim, view);
     last->ballot = ballot;
+}
+
+static void on_action(void *of, struct cop_sim *sim, const struct cop_sim_action *action)
+{
+    struct state *state = of;
+    (void)sim;
+    state->lies += action->kind == COP_SIM_LIE || action->kind == COP_SIM_REPORT;
 }
 
 static void on_submit(void *of, struct cop_sim *sim, cop_id id,
@@ -252,7 +281,7 @@ static bool may_demand(const struct state *state, struct cop_sim *sim)
     waiting = sim->newcomer_count;
     if (!has_majority_rule(sim))
         return living > 0;
-    return living > (state->lives + waiting) / 2;
+    return living > (state->lives + waiting) / 2 + state->lies;
 }
 
 static void check_end(struct state *state, struct cop_sim *sim, cop_id id)
@@ -294,6 +323,7 @@ const struct cop_sim_checker *cop_sim_checker_member(void)
     static const struct cop_sim_checker checker = {
         .name = "member",
         .init = init,
+        .on_action = on_action,
         .on_submit = on_submit,
         .on_view = on_view,
         .at_quiescence = at_quiescence,
