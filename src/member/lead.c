@@ -108,6 +108,7 @@ static bool is_needed(const struct cop_node *node, const struct cop__delta *delt
 {
     const struct cop__member *member = cop__member(node);
     return delta->count > 0 || member->proposal_count > 0 ||
+           member->unsettled > cop_view_epoch(node->view) ||
            cop__is_later(cop_view_ballot(member->base), cop_view_ballot(node->view));
 }
 
@@ -224,17 +225,20 @@ static enum verdict judge(struct cop_node *node, const struct cop_view *base,
     return outweighs_priors(node, base, view, ack) ? VERDICT_COMMIT : VERDICT_WAIT;
 }
 
-/* V13: one that was removed though it lives has to know. */
-static void tell_removed(struct cop_node *node, const struct cop_view *view)
+/* V13: one that was removed though it lives has to know, also if the root that removed it
+ * did not come to say so. */
+static void tell_removed(struct cop_node *node, const struct cop_view *view,
+                         cop_epoch since)
 {
     for (uint32_t i = 0; i < cop_view_changes(view); i++) {
         const struct cop__entry *entry = cop__view_change(view, i);
-        if (entry->presence == COP_REMOVED && entry->since == cop_view_epoch(view))
+        if (entry->presence == COP_REMOVED && entry->since >= since)
             cop__member_say_out(node, entry->id, entry->incarnation);
     }
 }
 
-static void act(struct cop_node *node, struct cop__sweep *sweep, enum verdict verdict)
+static void act(struct cop_node *node, struct cop__sweep *sweep, enum verdict verdict,
+                cop_epoch base)
 {
     struct cop__member *member = cop__member(node);
     struct cop_view *view = cop_view_ref(cop__sweep_world(sweep));
@@ -243,7 +247,7 @@ static void act(struct cop_node *node, struct cop__sweep *sweep, enum verdict ve
         member->not_before = 0;
         if (!node->failed)
             cop__member_commit(node, view);
-        tell_removed(node, view);
+        tell_removed(node, view, base);
     } else {
         COP__COUNT(node, proposals_failed);
         cop__sweep_forget(node, sweep);
@@ -276,11 +280,12 @@ void cop__member_complete(struct cop_node *node, struct cop__sweep *sweep, int s
     if (error) {
         cop__fail(node, error);
     } else if (!base) {
-        act(node, sweep, VERDICT_AGAIN); /* others have moved on, and I with them */
+        act(node, sweep, VERDICT_AGAIN, 0); /* others have moved on, and I with them */
     } else {
         cop_view_ref(base);
         learn_from(node, base, &ack);
-        act(node, sweep, judge(node, base, view, &ack, &result.missing));
+        act(node, sweep, judge(node, base, view, &ack, &result.missing),
+            head.base.epoch);
         cop_view_unref(base);
     }
     cop__ack_free(&ack);

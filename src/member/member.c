@@ -82,6 +82,8 @@ static void look(struct cop_node *node)
     cop__member_report(node, proposer);
     if (proposer == node->self)
         cop__member_lead(node);
+    else if (member->proposal_count > 0 && !member->proposing)
+        cop__member_wonder(node);
 }
 
 /* Looking may change what there is to see: a few times, and then with the next step. */
@@ -220,6 +222,7 @@ static void fini(struct cop_node *node)
     cop_ranks_free(&member->verifying);
     cop_ranks_free(&member->dirty);
     cop_view_unref(member->base);
+    cop_view_unref(member->former);
 }
 
 static void digest_ballot(struct cop__digest *digest, struct cop_ballot ballot)
@@ -236,6 +239,9 @@ static void digest_state(const struct cop_node *node, struct cop__digest *digest
     digest_ballot(digest, cop_view_ballot(node->view));
     digest_ballot(digest, member->acked);
     digest_ballot(digest, cop_view_ballot(member->base));
+    if (member->former)
+        digest_ballot(digest, cop_view_ballot(member->former));
+    cop__digest_word(digest, member->unsettled);
     cop__digest_word(digest, member->highest);
     cop__digest_word(digest, (uint64_t)member->phase << 3 | member->degraded << 2 |
                                  member->proposing << 1 | member->leaving);

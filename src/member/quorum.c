@@ -28,7 +28,8 @@ uint32_t cop__member_common(const struct cop_view *of, const struct cop_view *vi
     return common;
 }
 
-uint32_t cop__member_asked_by_both(const struct cop_view *of, const struct cop_view *view)
+uint32_t cop__member_asked_by_both(const struct cop_view *of,
+                                   const struct cop_view *view)
 {
     uint32_t both = cop__member_common(of, view);
     for (uint32_t i = 0; i < cop_view_changes(of); i++) {

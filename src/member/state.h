@@ -59,6 +59,8 @@ struct cop__member {
     cop_epoch highest;       /* the largest epoch seen in any ballot (V3) */
     struct cop_ballot acked; /* the largest that I acknowledged */
     struct cop_view *base;   /* the latest view that I know anybody has installed */
+    struct cop_view *former; /* the one before the installed one, or NULL */
+    cop_epoch unsettled; /* somebody acknowledged this and cannot go back below it */
     struct cop__proposal *proposals;
     uint32_t proposal_count, proposal_capacity;
 

@@ -27,11 +27,13 @@ void cop__member_send_whole(struct cop_node *node, cop_id to,
 void cop__member_ask_view(struct cop_node *node, cop_id of, cop_incarnation incarnation)
 {
     struct cop_ballot ballot = cop_view_ballot(node->view);
-    struct cop__msg_sync sync = {ballot.epoch, ballot.root, ballot.incarnation};
+    struct cop__msg_sync sync = {ballot.epoch, ballot.root, ballot.incarnation,
+                                 cop__member(node)->acked.epoch};
     cop__emit_send(node, of, incarnation, COP__KIND_SYNC, cop__encode_sync(&sync));
 }
 
-/* The root of my latest proposal first, then all who are in it, in turn. */
+/* The root of my latest proposal first, then all who are in it, in turn; and every other
+ * time whoever is to propose now, which need not be one of them. */
 static cop_id next_to_ask(const struct cop_node *node)
 {
     const struct cop__member *member = cop__member(node);
@@ -39,6 +41,9 @@ static cop_id next_to_ask(const struct cop_node *node)
     cop_id id = member->sync_target;
     if (member->syncs == 0 && cop_view_ballot(view).root != node->self)
         return cop_view_ballot(view).root;
+    cop_id proposer = cop__member_proposer(node);
+    if (member->syncs % 2 == 1 && proposer != COP_ID_NONE && proposer != node->self)
+        return proposer;
     for (uint32_t tries = 0; tries <= cop_view_size(view) + 1; tries++) {
         id = cop_view_next(view, id);
         if (id != COP_ID_NONE && id != node->self &&
@@ -66,15 +71,15 @@ void cop__member_ask_around(struct cop_node *node)
     if (member->sync_again == 0)
         return;
     if (node->now >= member->sync_again) {
-        const struct cop_view *view =
-            member->proposals[member->proposal_count - 1].view;
-        member->sync_target = next_to_ask(node);
+        cop_id to = next_to_ask(node);
+        if (member->syncs % 2 == 0)
+            member->sync_target = to;
         uint32_t doublings = member->syncs < 5 ? member->syncs : 5;
         member->syncs++;
         member->sync_again = node->now + (COP__SYNC_AGAIN << doublings);
-        if (member->sync_target != COP_ID_NONE)
-            cop__member_ask_view(node, member->sync_target,
-                                 cop_view_incarnation(view, member->sync_target));
+        struct cop_member peer;
+        if (to != COP_ID_NONE && cop_node_member(node, to, &peer) == 0)
+            cop__member_ask_view(node, to, peer.incarnation);
     }
     cop__member_wake_at(node, member->sync_again);
 }
@@ -236,6 +241,17 @@ bool cop__member_admit(struct cop_node *node, const struct cop_frame *frame)
 
 /* ---- handlers -------------------------------------------------------------------- */
 
+/* V8: who has acknowledged more than was committed installs nothing below it: whoever
+ * proposes has to go above. */
+static void settle_later(struct cop_node *node, cop_epoch acked)
+{
+    struct cop__member *member = cop__member(node);
+    cop__member_see_epoch(node, acked);
+    if (acked > member->unsettled)
+        member->unsettled = acked;
+    cop__member_look_soon(node);
+}
+
 /* V11: whoever is behind gets the view; whoever is ahead is asked for it. */
 void cop__on_sync(struct cop_node *node, const struct cop_frame *frame)
 {
@@ -247,6 +263,8 @@ void cop__on_sync(struct cop_node *node, const struct cop_frame *frame)
     }
     if (cop__member(node)->phase != PHASE_MEMBER)
         return;
+    if (cop_view_has(node->view, header->sender, header->sender_incarnation))
+        settle_later(node, message.acked);
     struct cop_ballot theirs = {message.epoch, message.root, message.incarnation};
     struct cop_ballot mine = cop_view_ballot(node->view);
     if (cop__is_later(theirs, mine))

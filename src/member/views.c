@@ -17,6 +17,9 @@ struct cop_view *cop__member_find_view(const struct cop_node *node,
         return node->view;
     if (cop__is_same_ballot(cop_view_ballot(member->base), ballot))
         return member->base;
+    /* Who is a view behind, and proposes, has to be told what it missed. */
+    if (member->former && cop__is_same_ballot(cop_view_ballot(member->former), ballot))
+        return member->former;
     for (uint32_t i = 0; i < member->proposal_count; i++) {
         const struct cop__proposal *proposal = &member->proposals[i];
         if (cop__is_same_ballot(cop_view_ballot(proposal->view), ballot))
@@ -137,6 +140,8 @@ static void put_in_place(struct cop_node *node, struct cop_view *view)
 {
     struct cop__member *member = cop__member(node);
     COP__COUNT(node, views_installed);
+    cop_view_unref(member->former);
+    member->former = member->phase == PHASE_MEMBER ? cop_view_ref(node->view) : NULL;
     cop__set_view(node, cop_view_ref(view));
     drop_proposals(node, is_not_later, view);
     cop__member_learn(node, view);

@@ -122,11 +122,10 @@ static void compare(struct cop_sim *sim, const struct cop_view *old,
          id = cop_view_next(old, id))
         common += acknowledged(new, id, cop_view_incarnation(old, id));
     if (common <= cop_view_size(old) / 2)
-        cop_sim_fail(sim, "M8",
-                     "view %llu has %u of the %u members of view %llu, no majority",
-                     (unsigned long long)cop_view_epoch(new), (unsigned)common,
-                     (unsigned)cop_view_size(old),
-                     (unsigned long long)cop_view_epoch(old));
+        cop_sim_fail(
+            sim, "M8", "view %llu has %u of the %u members of view %llu, no majority",
+            (unsigned long long)cop_view_epoch(new), (unsigned)common,
+            (unsigned)cop_view_size(old), (unsigned long long)cop_view_epoch(old));
 }
 
 /*
@@ -141,7 +140,8 @@ static void check_returns(struct cop_sim *sim, const struct cop_view *old,
         if (cop_view_member(old, id, &was) == 0 && cop_view_member(new, id, &is) == 0 &&
             was.presence != COP_PRESENT && is.presence == COP_PRESENT &&
             is.incarnation <= was.incarnation)
-            cop_sim_fail(sim, "M3", "the life of %u that view %llu ended is in view %llu",
+            cop_sim_fail(sim, "M3",
+                         "the life of %u that view %llu ended is in view %llu",
                          (unsigned)id, (unsigned long long)cop_view_epoch(old),
                          (unsigned long long)cop_view_epoch(new));
     }
@@ -248,7 +248,8 @@ static void on_view(void *of, struct cop_sim *sim, cop_id id, struct cop_view *v
     last->ballot = ballot;
 }
 
-static void on_action(void *of, struct cop_sim *sim, const struct cop_sim_action *action)
+static void on_action(void *of, struct cop_sim *sim,
+                      const struct cop_sim_action *action)
 {
     struct state *state = of;
     (void)sim;
@@ -284,10 +285,25 @@ static bool may_demand(const struct state *state, struct cop_sim *sim)
     return living > (state->lives + waiting) / 2 + state->lies;
 }
 
-static void check_end(struct state *state, struct cop_sim *sim, cop_id id)
+/* The latest view that anybody living has. */
+static const struct cop_view *find_newest(const struct cop_sim *sim)
+{
+    const struct cop_view *newest = sim->view;
+    for (cop_id id = 0; id < sim->config.nodes; id++) {
+        const struct cop_node *node = cop_sim_node(sim, id);
+        if (!node || !cop_node_is_member(node))
+            continue;
+        struct cop_ballot ballot = cop_view_ballot(cop_node_view(node));
+        struct cop_ballot best = cop_view_ballot(newest);
+        if (cop_ballot_compare(&ballot, &best) > 0)
+            newest = cop_node_view(node);
+    }
+    return newest;
+}
+
+static void check_end(struct cop_sim *sim, const struct cop_view *newest, cop_id id)
 {
     const struct cop_node *node = cop_sim_node(sim, id);
-    const struct cop_view *newest = state->views[state->count - 1].view;
     const struct cop_view *view = cop_node_view(node);
     if (!cop_node_is_member(node)) {
         cop_sim_fail(sim, "M7", "%u is not in a view when all is over", (unsigned)id);
@@ -303,10 +319,10 @@ static void at_quiescence(void *of, struct cop_sim *sim)
     struct state *state = of;
     if (!cop_sim_is_settled(sim) || !may_demand(state, sim))
         return;
-    const struct cop_view *newest = state->views[state->count - 1].view;
+    const struct cop_view *newest = find_newest(sim);
     for (cop_id id = 0; id < sim->config.nodes; id++) {
         if (cop_sim_is_alive(sim, id))
-            check_end(state, sim, id);
+            check_end(sim, newest, id);
         else if (cop_view_rank(newest, id) != COP_RANK_NONE)
             cop_sim_fail(sim, "M7", "%u is dead, and in view %llu when all is over",
                          (unsigned)id, (unsigned long long)cop_view_epoch(newest));

@@ -207,8 +207,8 @@ void cop__links_connect(struct cop_sim *sim, cop_id from, cop_id to)
     }
     reach(sim, from, to);
     /* An attempt under way when the partition heals succeeds, or is refused, then. */
-    side = cop__faults_parted(sim, from, to) ? cop__links_side(sim, from, to, true)
-                                             : NULL;
+    side =
+        cop__faults_parted(sim, from, to) ? cop__links_side(sim, from, to, true) : NULL;
     if (side)
         side->wanted = true;
 }

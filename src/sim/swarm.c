@@ -411,8 +411,7 @@ static void draw_views(struct draw *draw)
     script->config.start = draw->joins ? draw->n : 0;
     script->config.nodes = draw->n + draw->joins;
     draw_plain_shape(draw, text, sizeof(text));
-    draw->error =
-        cop_sim_script_shape(script, text, 1, message, sizeof(message));
+    draw->error = cop_sim_script_shape(script, text, 1, message, sizeof(message));
 }
 
 int cop_sim_swarm_script(uint64_t seed, uint32_t flags, struct cop_sim_script *out)
