@@ -77,6 +77,10 @@ void cop__member_ask_around(struct cop_node *node)
         uint32_t doublings = member->syncs < 5 ? member->syncs : 5;
         member->syncs++;
         member->sync_again = node->now + (COP__SYNC_AGAIN << doublings);
+        if (to == COP_ID_NONE) {
+            member->sync_again = 0; /* nobody is left: until somebody is heard of */
+            return;
+        }
         struct cop_member peer;
         if (to != COP_ID_NONE && cop_node_member(node, to, &peer) == 0)
             cop__member_ask_view(node, to, peer.incarnation);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/world.h"
 
+#include "base/digest.h"
+
 #include <stdlib.h>
 
 /*
@@ -334,6 +336,24 @@ static void at_quiescence(void *of, struct cop_sim *sim)
     }
 }
 
+static void digest_ballot(struct cop__digest *digest, struct cop_ballot ballot)
+{
+    cop__digest_word(digest, ballot.epoch);
+    cop__digest_word(digest, (uint64_t)ballot.root << 32 ^ ballot.incarnation);
+}
+
+static uint64_t digest_state(const void *of)
+{
+    const struct state *state = of;
+    struct cop__digest digest;
+    cop__digest_init(&digest);
+    for (uint32_t i = 0; i < state->count; i++) {
+        digest_ballot(&digest, cop_view_ballot(state->views[i].view));
+        digest_ballot(&digest, state->views[i].before);
+    }
+    return cop__digest_value(&digest);
+}
+
 const struct cop_sim_checker *cop_sim_checker_member(void)
 {
     static const struct cop_sim_checker checker = {
@@ -344,6 +364,7 @@ const struct cop_sim_checker *cop_sim_checker_member(void)
         .on_view = on_view,
         .at_quiescence = at_quiescence,
         .fini = fini,
+        .digest = digest_state,
     };
     return &checker;
 }
