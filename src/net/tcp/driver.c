@@ -140,6 +140,7 @@ static void carry_out(struct cop__tcp *tcp, const struct cop_effect *effect)
     case COP_EFFECT_COMPLETE:
         note_ended(tcp, effect);
         break;
+    case COP_EFFECT_DELIVER:
     case COP_EFFECT_VIEW:
     case COP_EFFECT_DEGRADED:
     case COP_EFFECT_OUT:
