@@ -5,6 +5,7 @@
 #include "runs.h"
 #include "say.h"
 #include "serve.h"
+#include "signals.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 /* Lines in the log: so many at once, then one for each second that has passed. */
@@ -21,7 +23,8 @@ struct agent {
     const struct agent_config *config;
     char name[NODESET_NAME_LENGTH + 1];
     uv_loop_t loop;
-    uv_signal_t terminate, interrupt;
+    struct signals signals;
+    bool has_signals;
     struct cop__tcp *tcp;
     struct server *server;
     struct runs runs;
@@ -185,14 +188,14 @@ static void stop(struct agent *agent)
         server_close(agent->server);
     if (agent->tcp)
         cop__tcp_close(agent->tcp, NULL);
-    uv_close((uv_handle_t *)&agent->terminate, NULL);
-    uv_close((uv_handle_t *)&agent->interrupt, NULL);
+    if (agent->has_signals)
+        signals_close(&agent->signals);
 }
 
-static void on_signal(uv_signal_t *handle, int number)
+static void on_signal(struct signals *signals, int number)
 {
     (void)number;
-    stop(handle->data);
+    stop(signals->data);
 }
 
 static int start_driver(struct agent *agent)
@@ -247,15 +250,16 @@ static int start_server(struct agent *agent)
 
 static int start_signals(struct agent *agent)
 {
-    agent->terminate.data = agent->interrupt.data = agent;
-    int error = uv_signal_init(&agent->loop, &agent->terminate);
-    if (!error)
-        error = uv_signal_init(&agent->loop, &agent->interrupt);
-    if (!error)
-        error = uv_signal_start(&agent->terminate, on_signal, SIGTERM);
-    if (!error)
-        error = uv_signal_start(&agent->interrupt, on_signal, SIGINT);
-    return error ? fail(EXIT_FAILED, "no signals: %s", uv_strerror(error)) : 0;
+    sigset_t wanted;
+    sigemptyset(&wanted);
+    sigaddset(&wanted, SIGTERM);
+    sigaddset(&wanted, SIGINT);
+    agent->signals.data = agent;
+    int error = signals_start(&agent->signals, &agent->loop, &wanted, on_signal);
+    if (error)
+        return fail(EXIT_FAILED, "no signals: %s", uv_strerror(error));
+    agent->has_signals = true;
+    return 0;
 }
 
 static int tell_ready(const struct agent *agent)
@@ -284,6 +288,14 @@ static int start(struct agent *agent)
     return code;
 }
 
+static void set_title(const struct agent *agent)
+{
+    char title[16];
+    snprintf(title, sizeof title, "coppice:%.7s", agent->name);
+    /* Only what `ps` shows of us; a failure would change nothing. */
+    (void)prctl(PR_SET_NAME, title);
+}
+
 int agent_run(const struct agent_config *config)
 {
     struct agent *agent = calloc(1, sizeof *agent);
@@ -295,6 +307,7 @@ int agent_run(const struct agent_config *config)
     agent->started_ns = now_ns();
     agent->log = (struct cop_log){write_log, agent, COP_LOG_INFO};
     cluster_name(config->cluster, config->id, agent->name);
+    set_title(agent);
     int error = uv_loop_init(&agent->loop);
     if (error) {
         free(agent);

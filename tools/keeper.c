@@ -6,6 +6,7 @@
 #include "crew.h"
 #include "say.h"
 #include "serve.h"
+#include "signals.h"
 
 #include <coppice/error.h>
 #include <errno.h>
@@ -31,7 +32,7 @@ struct keeper {
     struct crew crew;
     struct server *server;
     uv_loop_t loop;
-    uv_signal_t child, terminate, interrupt;
+    struct signals signals;
     uv_timer_t timer; /* of the phase */
     uv_pipe_t ready;
     uint8_t partial[4]; /* of an id that came in pieces */
@@ -107,9 +108,7 @@ static void last_log_line(const struct keeper *keeper, char *out, size_t size)
 static void finish(struct keeper *keeper)
 {
     server_close(keeper->server);
-    uv_close((uv_handle_t *)&keeper->child, NULL);
-    uv_close((uv_handle_t *)&keeper->terminate, NULL);
-    uv_close((uv_handle_t *)&keeper->interrupt, NULL);
+    signals_close(&keeper->signals);
     uv_close((uv_handle_t *)&keeper->timer, NULL);
     uv_close((uv_handle_t *)&keeper->ready, NULL);
 }
@@ -158,12 +157,6 @@ static void begin_stop(struct keeper *keeper)
     }
     if (keeper->crew.alive == 0)
         end_stop(keeper);
-}
-
-static void on_terminate(uv_signal_t *handle, int number)
-{
-    (void)number;
-    begin_stop(handle->data);
 }
 
 /* ---- restarts -------------------------------------------------------------------- */
@@ -300,11 +293,9 @@ static void on_member_end(struct keeper *keeper, cop_id id, enum member_state be
     }
 }
 
-static void on_child(uv_signal_t *handle, int number)
+static void on_child(struct keeper *keeper)
 {
-    struct keeper *keeper = handle->data;
     cop_id id;
-    (void)number;
     enum member_state before = MEMBER_RUNNING;
     for (;;) {
         uint32_t alive = keeper->crew.alive;
@@ -313,6 +304,14 @@ static void on_child(uv_signal_t *handle, int number)
         if (keeper->crew.alive < alive)
             on_member_end(keeper, id, before);
     }
+}
+
+static void on_signal(struct signals *signals, int number)
+{
+    if (number == SIGCHLD)
+        on_child(signals->data);
+    else
+        begin_stop(signals->data);
 }
 
 /* ---- commands -------------------------------------------------------------------- */
@@ -339,8 +338,8 @@ static void on_list(struct keeper *keeper, struct session *session)
 }
 
 /* Answers with the members that were dead already. */
-static void on_signal(struct keeper *keeper, struct session *session, uint32_t number,
-                      const struct cop_ranks *ids)
+static void on_kill(struct keeper *keeper, struct session *session, uint32_t number,
+                    const struct cop_ranks *ids)
 {
     struct cop_ranks dead = {0};
     int error = 0;
@@ -368,7 +367,7 @@ static void on_ids(struct keeper *keeper, struct session *session, enum verb ver
     if (error)
         session_reply(session, error, false, NULL);
     else if (verb == VERB_SIGNAL)
-        on_signal(keeper, session, number, &ids);
+        on_kill(keeper, session, number, &ids);
     else
         on_restart(keeper, session, &ids);
     cop_ranks_free(&ids);
@@ -448,27 +447,24 @@ static void on_start_timeout(uv_timer_t *timer)
 static int start_handles(struct keeper *keeper)
 {
     uv_loop_t *loop = &keeper->loop;
+    sigset_t wanted;
     int ends[2];
+    sigemptyset(&wanted);
+    sigaddset(&wanted, SIGCHLD);
+    sigaddset(&wanted, SIGTERM);
+    sigaddset(&wanted, SIGINT);
     if (pipe2(ends, O_CLOEXEC) != 0)
         return -errno;
     keeper->crew.ready_fd = ends[1];
     COP_ASSERT(uv_timer_init(loop, &keeper->timer) == 0);
     COP_ASSERT(uv_pipe_init(loop, &keeper->ready, 0) == 0);
-    COP_ASSERT(uv_signal_init(loop, &keeper->child) == 0);
-    COP_ASSERT(uv_signal_init(loop, &keeper->terminate) == 0);
-    COP_ASSERT(uv_signal_init(loop, &keeper->interrupt) == 0);
-    keeper->timer.data = keeper->ready.data = keeper->child.data = keeper;
-    keeper->terminate.data = keeper->interrupt.data = keeper;
+    keeper->timer.data = keeper->ready.data = keeper->signals.data = keeper;
     int error = uv_pipe_open(&keeper->ready, ends[0]);
     if (!error)
         error =
             uv_read_start((uv_stream_t *)&keeper->ready, on_ready_alloc, on_ready_read);
     if (!error)
-        error = uv_signal_start(&keeper->child, on_child, SIGCHLD);
-    if (!error)
-        error = uv_signal_start(&keeper->terminate, on_terminate, SIGTERM);
-    if (!error)
-        error = uv_signal_start(&keeper->interrupt, on_terminate, SIGINT);
+        error = signals_start(&keeper->signals, loop, &wanted, on_signal);
     if (!error)
         error = uv_timer_start(&keeper->timer, on_start_timeout, START_TIMEOUT_MS, 0);
     return error;
