@@ -2,6 +2,7 @@
 #include "agent.h"
 
 #include "commands.h"
+#include "net/tcp/runner.h"
 #include "runs.h"
 #include "say.h"
 #include "serve.h"
@@ -23,6 +24,7 @@ struct agent {
     const struct agent_config *config;
     char name[NODESET_NAME_LENGTH + 1];
     uv_loop_t loop;
+    struct cop__runner runner;
     struct signals signals;
     bool has_signals;
     struct cop__tcp *tcp;
@@ -204,6 +206,7 @@ static int start_driver(struct agent *agent)
     const struct cluster *cluster = config->cluster;
     struct cop__tcp_config driver = {
         .loop = &agent->loop,
+        .runner = &agent->runner,
         .instance = cluster->instance,
         .self = config->id,
         .incarnation = config->incarnation,
@@ -313,11 +316,13 @@ int agent_run(const struct agent_config *config)
         free(agent);
         return fail(EXIT_FAILED, "no event loop: %s", uv_strerror(error));
     }
+    cop__runner_init(&agent->runner, &agent->loop);
     runs_init(&agent->runs, &agent->loop, config->id, config->cluster->n);
     int code = start(agent);
     if (code != 0)
         stop(agent);
-    uv_run(&agent->loop, UV_RUN_DEFAULT);
+    cop__runner_run(&agent->runner);
+    cop__runner_fini(&agent->runner);
     error = uv_loop_close(&agent->loop);
     if (error && code == 0)
         code = fail(EXIT_FAILED, "handles are left open: %s", uv_strerror(error));

@@ -13,6 +13,7 @@
 #include "base/assert.h"
 #include "net/tcp/clock.h"
 #include "net/tcp/peers.h"
+#include "net/tcp/runner.h"
 
 #define CONNECT_TIMEOUT (10 * COP_SEC)
 #define HANDSHAKE_TIMEOUT (10 * COP_SEC)
@@ -42,6 +43,7 @@ struct cop__tcp {
     struct cop__clock clock;
     struct cop__tcp_stats stats;
     uv_check_t check;
+    struct cop__rider rider;
 
     struct waiting *waiting, **waiting_end;
     struct ended *ended, **ended_end;
@@ -246,6 +248,15 @@ static void settle(struct cop__tcp *tcp)
 /* After it has read all that there was: one write for each peer, not for each frame. */
 static void on_check(uv_check_t *check) { settle(check->data); }
 
+/* The same on the runner's short way, where nobody may be told anything. */
+static bool on_settle(struct cop__rider *rider)
+{
+    struct cop__tcp *tcp =
+        (struct cop__tcp *)((char *)rider - offsetof(struct cop__tcp, rider));
+    cop__peers_flush(tcp->peers);
+    return !tcp->ended && tcp->failure == 0;
+}
+
 /* ---- life ------------------------------------------------------------------------ */
 
 static cop_time or_default(cop_time value, cop_time standard)
@@ -259,6 +270,7 @@ static struct cop__peers_config peers_config(struct cop__tcp *tcp)
     struct cop__peers_config out = {
         .clock = &tcp->clock,
         .loop = config->loop,
+        .runner = config->runner,
         .log = config->log,
         .stats = &tcp->stats,
         .listen_fd = config->listen_fd,
@@ -299,6 +311,9 @@ static int start_handles(struct cop__tcp *tcp)
     /* It serves others, and keeps nobody waiting for it. */
     uv_unref((uv_handle_t *)&tcp->check);
     tcp->handles = 2;
+    tcp->rider.settle = on_settle;
+    if (tcp->config.runner)
+        cop__runner_join(tcp->config.runner, &tcp->rider);
     return 0;
 }
 
@@ -332,6 +347,8 @@ static void on_handle_closed(uv_handle_t *handle) { on_gone(handle->data); }
 static void close_handles(struct cop__tcp *tcp)
 {
     tcp->is_closing = true;
+    if (tcp->config.runner)
+        cop__runner_leave(tcp->config.runner, &tcp->rider);
     cop__clock_close(&tcp->clock, on_gone);
     uv_close((uv_handle_t *)&tcp->check, on_handle_closed);
 }

@@ -15,6 +15,7 @@
  * thread.
  */
 struct cop__tcp;
+struct cop__runner;
 
 /* Where a member listens. `length` 0: address not known. */
 struct cop__address {
@@ -24,6 +25,7 @@ struct cop__address {
 
 struct cop__tcp_config {
     uv_loop_t *loop;
+    struct cop__runner *runner; /* of the loop, if it has one (runner.h) */
     uint8_t cluster[16]; /* id of the cluster; peers of another one are refused */
     uint64_t instance;   /* which start of the cluster; part of its identity */
     cop_id self;

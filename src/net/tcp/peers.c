@@ -304,6 +304,7 @@ int cop__peers_create(const struct cop__peers_config *config, struct cop__peers 
     cop__alarm_init(&peers->tell, on_tell);
     peers->dirty_end = &peers->dirty;
     peers->base.loop = config->loop;
+    peers->base.runner = config->runner;
     peers->base.events = &cop__conn_events;
     peers->base.reads = &config->stats->reads;
     peers->base.writes = &config->stats->writes;

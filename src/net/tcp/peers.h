@@ -33,6 +33,7 @@ struct cop__peers_config {
     struct cop__identity identity;
     struct cop__clock *clock;
     uv_loop_t *loop;
+    struct cop__runner *runner; /* may be NULL */
     const struct cop_log *log;
     struct cop__tcp_stats *stats;
     int listen_fd; /* owned from now on; -1 for none */
