@@ -121,6 +121,8 @@ void cop__attempt_refused(struct cop__peer *peer, const struct cop__item *item)
         cop__log(peers->config.log, COP_LOG_WARN,
                  "member %u refused our connection: %s (%llu more like this)",
                  (unsigned)peer->id, text, (unsigned long long)held);
+    if (refusal == COP__REFUSE_INCARNATION && peers->config.outlived)
+        peers->config.outlived(peers->config.context);
     give_up(peer, COP_DOWN_REFUSED);
 }
 
