@@ -62,8 +62,9 @@ struct cop__member {
     struct cop__proposal *proposals;
     uint32_t proposal_count, proposal_capacity;
 
-    cop_time not_before;        /* I do not propose before this */
-    uint32_t failures;          /* proposals of mine that failed in a row */
+    cop_time not_before;   /* I do not propose before this */
+    cop_time gather_until; /* nor before this, while somebody who joins is not ready */
+    uint32_t failures;     /* proposals of mine that failed in a row */
     struct cop_ranks verifying; /* before me in line, said to be gone: watched */
 
     struct cop_ranks dirty; /* of whom I have something to report */
@@ -76,6 +77,8 @@ struct cop__member {
     cop_id target;       /* JOINING: whom I asked last */
     cop_time join_again; /* and when I ask the next */
     uint32_t attempts;
+
+    struct cop_change_times now_times, last_times; /* only to be looked at */
 
     struct cop__held *held;
     uint32_t held_count, held_capacity;
@@ -173,6 +176,7 @@ int cop__proposal_head(struct cop__bytes payload, struct cop__proposal_head *out
 void cop__member_ask_to_join(struct cop_node *node);
 struct cop__joiner *cop__member_joiner(const struct cop_node *node, cop_id id);
 void cop__member_prune_joiners(struct cop_node *node);
+bool cop__member_is_gathering(struct cop_node *node);
 void cop__member_mind_errands(struct cop_node *node);
 int cop__member_invite(struct cop_node *node, const struct cop_request *request);
 
@@ -180,6 +184,7 @@ int cop__member_invite(struct cop_node *node, const struct cop_request *request)
 void cop__member_send_whole(struct cop_node *node, cop_id to,
                             cop_incarnation incarnation, const struct cop_view *view);
 void cop__member_release_held(struct cop_node *node);
+void cop__member_greet(struct cop_node *node, cop_id peer, cop_incarnation incarnation);
 void cop__member_ask_view(struct cop_node *node, cop_id of,
                           cop_incarnation incarnation);
 

@@ -50,6 +50,13 @@ static bool is_former(const struct cop_node *node, cop_id id,
            (incarnation == entry.incarnation && entry.presence != COP_PRESENT);
 }
 
+/* V13: who comes back after it was removed may have nothing to say, and would never hear. */
+void cop__member_greet(struct cop_node *node, cop_id peer, cop_incarnation incarnation)
+{
+    if (cop__member(node)->phase == PHASE_MEMBER && is_former(node, peer, incarnation))
+        say_out(node, peer, incarnation);
+}
+
 /* ---- frames that came too early -------------------------------------------------- */
 
 #define HELD_MAX 256u
@@ -128,13 +135,39 @@ static bool is_proposed(const struct cop_node *node, cop_id id,
     return cop_view_has(member->base, id, incarnation);
 }
 
+/*
+ * Whether it is a proposal that its sender joins with: the tree of a proposal is its own, so
+ * one who comes with it may stand above members who have not heard of it. Without the base it
+ * cannot be judged yet, and is held.
+ */
+static bool brings_its_own(struct cop_node *node, const struct cop_frame *frame)
+{
+    const struct cop_header *header = &frame->header;
+    struct cop__msg_ask ask;
+    struct cop__proposal_head head;
+    if (header->kind != COP__KIND_ASK ||
+        cop__decode_ask(frame->payload->data, frame->payload->length, &ask) ||
+        ask.protocol != COP__MEMBER_PROTOCOL || cop__proposal_head(ask.payload, &head))
+        return false;
+    if (!cop__member_find_view(node, head.base))
+        return header->sender_incarnation >
+               cop_view_incarnation(node->view, header->sender);
+    struct cop_view *view =
+        cop__member_protocol.world(node, ask.initiator, ask.incarnation, ask.payload);
+    bool is_in_it =
+        view && cop_view_has(view, header->sender, header->sender_incarnation);
+    cop_view_unref(view);
+    return is_in_it;
+}
+
 /* V12, for one who is not in the view: false to drop the frame. */
 static bool admit_stranger(struct cop_node *node, const struct cop_frame *frame)
 {
     const struct cop_header *header = &frame->header;
     cop_id sender = header->sender;
     cop_incarnation life = header->sender_incarnation;
-    if (is_for_all(header->kind) || is_proposed(node, sender, life))
+    if (is_for_all(header->kind) || is_proposed(node, sender, life) ||
+        brings_its_own(node, frame))
         return true;
     if (is_former(node, sender, life)) {
         COP__COUNT(node, ignored_incarnation);
@@ -181,10 +214,12 @@ void cop__on_sync(struct cop_node *node, const struct cop_frame *frame)
         COP__COUNT(node, ignored_malformed);
         return;
     }
-    if (cop__member(node)->phase != PHASE_MEMBER)
-        return;
+    enum cop__phase phase = cop__member(node)->phase;
     struct cop_ballot theirs = {message.epoch, message.root, message.incarnation};
     struct cop_ballot mine = cop_view_ballot(node->view);
+    /* Who joins holds a view that was committed, and may have to hand it on. */
+    if (phase == PHASE_OUT || (phase == PHASE_JOINING && !cop__is_later(mine, theirs)))
+        return;
     if (cop__is_later(theirs, mine))
         cop__member_ask_view(node, header->sender, header->sender_incarnation);
     else if (is_former(node, header->sender, header->sender_incarnation))

@@ -137,6 +137,7 @@ static void put_in_place(struct cop_node *node, struct cop_view *view)
 {
     struct cop__member *member = cop__member(node);
     COP__COUNT(node, views_installed);
+    member->now_times = (struct cop_change_times){0};
     cop__set_view(node, cop_view_ref(view));
     drop_proposals(node, is_not_later, view);
     cop__member_learn(node, view);
@@ -191,10 +192,12 @@ void cop__member_commit(struct cop_node *node, struct cop_view *view)
     cop_view_ref(view);
     if (!cop_view_has(view, node->self, node->incarnation)) {
         /* Who leaves, or is out, has no use for it; who joins holds it as the next base. */
-        if (member->phase == PHASE_MEMBER)
+        if (member->phase == PHASE_MEMBER) {
             leave_by(node, view);
-        else
+        } else {
             cop__set_view(node, cop_view_ref(view));
+            cop__roster_prune(node, is_expected); /* who came with it is not lost */
+        }
         cop__member_learn(node, view);
     } else if (cop__is_later(member->acked, ballot)) {
         cop__member_learn(node, view); /* V8 */
