@@ -14,7 +14,7 @@
 struct options {
     const char *members, *listen, *command, *id;
     uint64_t incarnation;
-    bool insecure;
+    bool insecure, first;
 };
 
 /* An id, or the name of a member. */
@@ -82,13 +82,17 @@ static int run(const struct options *options, const struct cluster *cluster)
     struct agent_config config = {
         .cluster = cluster,
         .incarnation = options->incarnation,
-        .ready_fd = -1,
+        .is_first = options->first,
+        .where = options->listen,
+        .note_fd = -1,
         .command_path = options->command,
     };
     int code = find_self(cluster, options->id, &config.id);
     if (code)
         return code;
-    if (config.incarnation == 0)
+    if (options->first && options->incarnation == 0)
+        config.incarnation = cluster->first;
+    else if (config.incarnation == 0)
         config.incarnation = incarnation_of_now();
     if (config.incarnation < cluster->first)
         return fail(EXIT_USAGE, "agent: --incarnation must be at least %llu, the first",
@@ -114,6 +118,8 @@ int cmd_agent(int argc, char **argv)
          &got.command, 0, 0},
         {0, "incarnation", "N", "of this life; the time of day otherwise", ARGS_NUMBER,
          &got.incarnation, 1, UINT64_MAX - 1},
+        {0, "first", NULL, "its first start: it is in the view that FILE describes",
+         ARGS_FLAG, &got.first, 0, 0},
         {0, "insecure", NULL, "allow TCP without encryption", ARGS_FLAG, &got.insecure,
          0, 0},
         {0},

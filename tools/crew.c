@@ -99,7 +99,8 @@ int crew_bind(struct crew *crew, cop_id *failed)
     return 0;
 }
 
-int crew_write_file(const struct crew *crew, const uint8_t id[16], const char *shape)
+int crew_write_file(const struct crew *crew, const uint8_t id[16], const char *shape,
+                    const char *quorum)
 {
     char path[DIR_PATH_SIZE + 16];
     snprintf(path, sizeof path, "%s/" CLUSTER_FILE, crew->dir->path);
@@ -109,8 +110,8 @@ int crew_write_file(const struct crew *crew, const uint8_t id[16], const char *s
     fputs("cluster ", out);
     for (int i = 0; i < 16; i++)
         fprintf(out, "%02x", id[i]);
-    fprintf(out, "\ninstance %" PRIu64 "\nfirst %" PRIu64 "\nshape %s\n", crew->first,
-            crew->first, shape);
+    fprintf(out, "\ninstance %" PRIu64 "\nfirst %" PRIu64 "\nshape %s\nquorum %s\n",
+            crew->first, crew->first, shape, quorum);
     for (cop_id i = 0; i < crew->n; i++)
         if (crew->tcp)
             fprintf(out, "%u " CREW_NAME " tcp:127.0.0.1:%u\n", i, i,
@@ -167,8 +168,10 @@ static int live(const struct crew *crew, cop_id id, pid_t keeper)
         .cluster = &cluster,
         .id = id,
         .incarnation = crew->members[id].incarnation,
+        .is_first = crew->members[id].incarnation == crew->first,
         .listen_fd = CHILD_LISTEN_FD,
-        .ready_fd = CHILD_READY_FD,
+        .note_fd = CHILD_READY_FD,
+        .slot = id,
         .command_path = command,
     };
     code = agent_run(&config);
@@ -226,7 +229,7 @@ static cop_id find(const struct crew *crew, pid_t pid)
     return COP_ID_NONE;
 }
 
-bool crew_reap(struct crew *crew, enum member_state *before, cop_id *out)
+bool crew_reap(struct crew *crew, cop_id *out)
 {
     int status;
     pid_t pid;
@@ -235,7 +238,6 @@ bool crew_reap(struct crew *crew, enum member_state *before, cop_id *out)
         if (id == COP_ID_NONE)
             continue;
         struct crew_member *member = &crew->members[id];
-        *before = member->state;
         if (WIFSTOPPED(status) || WIFCONTINUED(status)) {
             /* A member that starts is not running before it has said so. */
             if (member->state != MEMBER_STARTING)
