@@ -104,6 +104,8 @@ static int explore_tree(const struct options *options, const struct cop_shape *s
         .root = (cop_id)options->root,
         .crashes = (uint32_t)options->crashes,
         .lies = (uint32_t)options->lies,
+        .quorum = strcmp(options->protocol, "member") == 0 ? COP_QUORUM_MAJORITY
+                                                           : COP_QUORUM_FIXED,
         .outcome = options->outcome,
         .timers = options->timers,
         .reduce = !options->all_orders,
@@ -201,8 +203,10 @@ static int explore_shape(const struct options *options, const char *text,
 static int run(const struct options *options)
 {
     struct total total = {.exhausted = true, .begun_ns = now_ns()};
-    if (strcmp(options->protocol, "probe") != 0)
-        return fail(EXIT_USAGE, "explore: unknown protocol '%s': there is probe",
+    if (strcmp(options->protocol, "probe") != 0 &&
+        strcmp(options->protocol, "member") != 0)
+        return fail(EXIT_USAGE,
+                    "explore: unknown protocol '%s': there are probe and member",
                     options->protocol);
     if (options->root >= options->nodes)
         return fail(EXIT_USAGE, "explore: --root must be below --nodes (%" PRIu64 ")",
@@ -230,7 +234,7 @@ int cmd_explore(int argc, char **argv)
                               .crashes = 1,
                               .memory_mib = 4096};
     const struct args_option table[] = {
-        {0, "protocol", "NAME", "what the nodes do: probe", ARGS_TEXT,
+        {0, "protocol", "NAME", "what the nodes do: probe, member", ARGS_TEXT,
          &options.protocol, 0, 0},
         {'n', "nodes", "N", "how many nodes", ARGS_NUMBER, &options.nodes, 1,
          COP_SIM_EXPLORE_NODES},

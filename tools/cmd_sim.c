@@ -248,11 +248,13 @@ static char *script_text(const struct options *options)
     return text;
 }
 
+static bool is_member(const struct options *options)
+{
+    return strcmp(options->protocol, "member") == 0;
+}
+
 static int run_protocol(const struct options *options)
 {
-    if (strcmp(options->protocol, "probe") != 0)
-        return fail(EXIT_USAGE, "sim: unknown protocol '%s': there is probe",
-                    options->protocol);
     if (options->root >= options->nodes || options->crashes >= options->nodes)
         return fail(EXIT_USAGE,
                     "sim: --root and --crashes must be below --nodes (%" PRIu64 ")",
@@ -371,7 +373,8 @@ static int run_swarm(const struct options *options)
 {
     struct cop_sim_swarm swarm = {
         .jobs = (uint32_t)options->jobs,
-        .flags = options->lies ? COP_SIM_SWARM_LIES : 0,
+        .flags = (options->lies ? COP_SIM_SWARM_LIES : 0u) |
+                 (is_member(options) ? COP_SIM_SWARM_VIEWS : 0u),
         .progress = on_progress,
     };
     struct cop_sim_swarm_report report;
@@ -409,7 +412,7 @@ int cmd_sim(int argc, char **argv)
                               .jobs = cores > 0 ? (uint64_t)cores : 1,
                               .timeout_ns = 30 * COP_SEC};
     const struct args_option table[] = {
-        {0, "protocol", "NAME", "what the nodes do: probe", ARGS_TEXT,
+        {0, "protocol", "NAME", "what the nodes do: probe, member", ARGS_TEXT,
          &options.protocol, 0, 0},
         {'n', "nodes", "N", "how many nodes", ARGS_NUMBER, &options.nodes, 1,
          COP_MEMBERS_MAX},
@@ -455,6 +458,9 @@ int cmd_sim(int argc, char **argv)
     int code;
     if (!args_parse(&args, argc, argv, &code))
         return code;
+    if (strcmp(options.protocol, "probe") != 0 && !is_member(&options))
+        return fail(EXIT_USAGE, "sim: unknown protocol '%s': there are probe and member",
+                    options.protocol);
     if (options.swarm)
         return run_swarm(&options);
     if (options.script)

@@ -98,7 +98,7 @@ struct cop_event {
     enum cop_event_kind kind;
     cop_time now;
     cop_id peer;                       /* RECV, PEER_UP, PEER_DOWN */
-    cop_incarnation incarnation;       /* PEER_UP */
+    cop_incarnation incarnation;       /* PEER_UP; PEER_DOWN: of whom, 0 if not known */
     enum cop_down why;                 /* PEER_DOWN */
     const struct cop_frame *frame;     /* RECV */
     const struct cop_request *request; /* SUBMIT */
@@ -118,8 +118,9 @@ enum cop_effect_kind {
     COP_EFFECT_VIEW,     /* `view` is installed; compare it with the one before */
     COP_EFFECT_DEGRADED, /* `status` 1: too few are reachable to change the view, and what
                             needs a view is refused; 0: no longer */
-    COP_EFFECT_OUT, /* this life is over: 0 it left; COP_EREMOVED it was removed. Nothing
-                       comes of the node any more; a new life may join */
+    COP_EFFECT_OUT, /* this life is over: 0 it left; COP_EREMOVED it was removed; COP_ELOST
+                       it found nobody to let it in, and needs another invitation.
+                       Nothing comes of the node any more; a new life may join */
 };
 
 struct cop_effect {

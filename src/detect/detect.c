@@ -247,20 +247,33 @@ static void on_change(struct cop_node *node, const struct cop__change *change)
 void cop__detect_accuse(struct cop_node *node, cop_id id)
 {
     put(node, &state(node)->found, id);
-    if (!cop__roster_is_suspect(node, id)) {
+    /* Of the life that is known: it may be one that no view has yet. */
+    if (cop__roster_get(node, id).status != COP_SUSPECT) {
         cop__roster_suspect(node, id);
         tell_suspect(node, id);
     }
 }
 
-static void on_peer_down(struct cop_node *node, cop_id peer, enum cop_down why)
+/* What is said of a life that is over may come when a later one is a member. */
+static bool is_outlived(const struct cop_node *node, cop_id peer,
+                        cop_incarnation incarnation)
+{
+    return cop__has_views(node) && incarnation != 0 &&
+           incarnation < cop__roster_get(node, peer).incarnation;
+}
+
+static void on_peer_down(struct cop_node *node, cop_id peer,
+                         cop_incarnation incarnation, enum cop_down why)
 {
     struct detect *detect = state(node);
     bool known = cop_view_rank(node->view, peer) != COP_RANK_NONE ||
                  (cop__has_views(node) && cop__is_watched(node, peer));
     if (!known || peer == node->self)
         return;
-    if (why == COP_DOWN_REFUSED) { /* D1 */
+    if (is_outlived(node, peer, incarnation)) {
+        if (cop__is_watched(node, peer))
+            cop__emit_connect(node, peer);
+    } else if (why == COP_DOWN_REFUSED) { /* D1 */
         cop__detect_accuse(node, peer);
     } else if (why == COP_DOWN_CLOSED) {
         if (cop__is_watched(node, peer))

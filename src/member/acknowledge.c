@@ -189,7 +189,8 @@ static void on_outcome(struct cop_node *node, struct cop__sweep *sweep, int stat
     if (status == 0)
         cop__member_commit(node, cop__sweep_world(sweep));
     else
-        cop__member_look_soon(node);
+        cop__member_wonder(node);
+    cop__member_look_soon(node);
 }
 
 static void on_initiator_lost(struct cop_node *node, struct cop__sweep *sweep)

@@ -113,6 +113,30 @@ static void add_joiner(struct draft *draft, const struct cop__joiner *joiner)
     put(draft, &entry);
 }
 
+/*
+ * Whom a predecessor of mine was about to admit, and perhaps did: it may have told nobody but
+ * them.
+ */
+static void add_promised(struct draft *draft, const struct cop_view *view)
+{
+    uint64_t at = 0;
+    struct cop_view_change change;
+    while (cop_view_compare(draft->base, view, &at, &change)) {
+        struct cop__entry entry;
+        if ((change.kind != COP_VIEW_JOINED && change.kind != COP_VIEW_RETURNED) ||
+            !cop__view_entry(view, change.id, &entry))
+            continue;
+        struct cop__joiner joiner = {
+            .id = entry.id,
+            .incarnation = entry.incarnation,
+            .card = entry.card,
+            .spare = entry.role == COP_SPARE,
+            .ready = true,
+        };
+        add_joiner(draft, &joiner);
+    }
+}
+
 /* ---- who takes over -------------------------------------------------------------- */
 
 /* The first spare that is not one who goes; a joiner is one too. */
@@ -169,6 +193,8 @@ int cop__member_delta(const struct cop_node *node, const struct cop_view *base,
     struct draft draft = {.node = node, .base = base, .delta = out, .epoch = epoch};
     const struct cop__member *member = cop__member(node);
     remove_all(&draft);
+    for (uint32_t i = 0; i < member->proposal_count; i++)
+        add_promised(&draft, member->proposals[i].view);
     for (uint32_t i = 0; i < member->joiner_count; i++)
         add_joiner(&draft, &member->joiners[i]);
     hand_on_all(&draft);

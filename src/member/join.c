@@ -58,7 +58,7 @@ static struct cop__joiner *add_joiner(struct cop_node *node, cop_id id)
 static void tell_joiner(struct cop_node *node, struct cop__joiner *joiner)
 {
     joiner->ready = false; /* it holds another view than this */
-    if (joiner->incarnation == 0 || cop__member_proposer(node) != node->self)
+    if (joiner->incarnation == 0)
         return;
     cop__member(node)->gather_until = node->now + COP__JOIN_GATHER;
     cop__member_send_whole(node, joiner->id, joiner->incarnation, node->view);
@@ -314,6 +314,9 @@ static cop_id next_target(const struct cop_node *node)
     return COP_ID_NONE;
 }
 
+/* After so many the view that I start from may be one that is no more. */
+#define ATTEMPTS_MAX 8u
+
 static void send_join(struct cop_node *node, cop_id to)
 {
     struct cop_ballot ballot = cop_view_ballot(node->view);
@@ -339,19 +342,22 @@ void cop__member_ask_to_join(struct cop_node *node)
         cop__member_wake_at(node, member->join_again);
         return;
     }
-    /* Another view: its root. Time passed without an answer: the next. */
+    /* Another view may have another root. Time passed without an answer: the next. */
     if (is_new) {
         member->target = COP_ID_NONE;
         member->attempts = 0;
     }
     member->target = next_target(node);
+    if (member->target == COP_ID_NONE || member->attempts > ATTEMPTS_MAX) {
+        cop__member_go_out(node, COP_ELOST);
+        return;
+    }
     member->asked_for = cop_view_epoch(node->view);
     uint32_t doublings = member->attempts < 5 ? member->attempts : 5;
     member->attempts++;
     member->join_again = node->now + (COP__JOIN_AGAIN << doublings);
     cop__member_wake_at(node, member->join_again);
-    if (member->target != COP_ID_NONE)
-        send_join(node, member->target);
+    send_join(node, member->target);
 }
 
 /* ---- being asked ----------------------------------------------------------------- */

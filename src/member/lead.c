@@ -103,11 +103,16 @@ static void send_proposal(struct cop_node *node, struct cop_view *view,
     }
 }
 
-/* True if there is something to propose. */
+/*
+ * True if there is something to propose. What was acknowledged and did not commit stands in
+ * the way of those who acknowledged it, until something later commits: even the same members
+ * once more.
+ */
 static bool is_needed(const struct cop_node *node, const struct cop__delta *delta)
 {
     const struct cop__member *member = cop__member(node);
-    return delta->count > 0 ||
+    return delta->count > 0 || member->proposal_count > 0 ||
+           member->unsettled > cop_view_epoch(node->view) ||
            cop__is_later(cop_view_ballot(member->base), cop_view_ballot(node->view));
 }
 
@@ -150,7 +155,7 @@ void cop__member_lead(struct cop_node *node)
 static bool may_have_committed(const struct cop__prior *prior,
                                const struct cop_view *view, const struct cop_view *of)
 {
-    return !prior->denied && prior->acks >= cop__member_common(of, view);
+    return !prior->denied && prior->acks >= cop__member_asked_by_both(of, view);
 }
 
 static bool outweighs_priors(struct cop_node *node, const struct cop_view *base,
@@ -224,7 +229,20 @@ static enum verdict judge(struct cop_node *node, const struct cop_view *base,
     return outweighs_priors(node, base, view, ack) ? VERDICT_COMMIT : VERDICT_WAIT;
 }
 
-static void act(struct cop_node *node, struct cop__sweep *sweep, enum verdict verdict)
+/* V13: one that was removed though it lives has to know, also if the root that removed it
+ * did not come to say so. */
+static void tell_removed(struct cop_node *node, const struct cop_view *view,
+                         cop_epoch since)
+{
+    for (uint32_t i = 0; i < cop_view_changes(view); i++) {
+        const struct cop__entry *entry = cop__view_change(view, i);
+        if (entry->presence == COP_REMOVED && entry->since >= since)
+            cop__member_say_out(node, entry->id, entry->incarnation);
+    }
+}
+
+static void act(struct cop_node *node, struct cop__sweep *sweep, enum verdict verdict,
+                cop_epoch base)
 {
     struct cop__member *member = cop__member(node);
     struct cop_view *view = cop_view_ref(cop__sweep_world(sweep));
@@ -234,6 +252,7 @@ static void act(struct cop_node *node, struct cop__sweep *sweep, enum verdict ve
         member->not_before = 0;
         if (!node->failed)
             cop__member_commit(node, view);
+        tell_removed(node, view, base);
         times.epoch = cop_view_epoch(view);
         times.stable = times.committed = node->now;
         member->last_times = times;
@@ -269,11 +288,12 @@ void cop__member_complete(struct cop_node *node, struct cop__sweep *sweep, int s
     if (error) {
         cop__fail(node, error);
     } else if (!base) {
-        act(node, sweep, VERDICT_AGAIN); /* others have moved on, and I with them */
+        act(node, sweep, VERDICT_AGAIN, 0); /* others have moved on, and I with them */
     } else {
         cop_view_ref(base);
         learn_from(node, base, &ack);
-        act(node, sweep, judge(node, base, view, &ack, &result.missing));
+        act(node, sweep, judge(node, base, view, &ack, &result.missing),
+            head.base.epoch);
         cop_view_unref(base);
     }
     cop__ack_free(&ack);

@@ -71,15 +71,19 @@ static void look(struct cop_node *node)
     if (member->phase == PHASE_OUT)
         return;
     if (member->phase == PHASE_JOINING) {
+        cop__member_ask_around(node);
         cop__member_ask_to_join(node);
         return;
     }
     cop__member_mind_errands(node);
+    cop__member_ask_around(node);
     mind_degraded(node);
     cop_id proposer = cop__member_proposer(node);
     cop__member_report(node, proposer);
     if (proposer == node->self)
         cop__member_lead(node);
+    else if (member->proposal_count > 0 && !member->proposing)
+        cop__member_wonder(node);
 }
 
 /* Looking may change what there is to see: a few times, and then with the next step. */
@@ -108,6 +112,8 @@ void cop__member_go_out(struct cop_node *node, int why)
     if (member->phase == PHASE_OUT)
         return;
     member->phase = PHASE_OUT;
+    if (member->leaving)
+        why = 0; /* it wanted to */
     cop__timer_cancel(node, &member->timer);
     if (member->leaving)
         cop__emit_complete(node, member->leave_token, 0, NULL);
@@ -181,9 +187,11 @@ static void on_peer_up(struct cop_node *node, cop_id peer, cop_incarnation incar
         cop__member_greet(node, peer, incarnation);
 }
 
-static void on_peer_down(struct cop_node *node, cop_id peer, enum cop_down why)
+static void on_peer_down(struct cop_node *node, cop_id peer,
+                         cop_incarnation incarnation, enum cop_down why)
 {
     (void)peer;
+    (void)incarnation;
     (void)why;
     if (cop__has_views(node))
         cop__member_look_soon(node);
@@ -223,6 +231,7 @@ static void fini(struct cop_node *node)
     cop_ranks_free(&member->verifying);
     cop_ranks_free(&member->dirty);
     cop_view_unref(member->base);
+    cop_view_unref(member->former);
 }
 
 static void digest_ballot(struct cop__digest *digest, struct cop_ballot ballot)
@@ -239,6 +248,9 @@ static void digest_state(const struct cop_node *node, struct cop__digest *digest
     digest_ballot(digest, cop_view_ballot(node->view));
     digest_ballot(digest, member->acked);
     digest_ballot(digest, cop_view_ballot(member->base));
+    if (member->former)
+        digest_ballot(digest, cop_view_ballot(member->former));
+    cop__digest_word(digest, member->unsettled);
     cop__digest_word(digest, member->highest);
     cop__digest_word(digest, (uint64_t)member->phase << 3 | member->degraded << 2 |
                                  member->proposing << 1 | member->leaving);
@@ -257,6 +269,7 @@ static void digest_state(const struct cop_node *node, struct cop__digest *digest
         cop__digest_word(digest, member->joiners[i].incarnation << 1 |
                                      member->joiners[i].ready);
     cop__digest_word(digest, (uint64_t)member->held_count << 32 | member->errand_count);
+    cop__digest_word(digest, (uint64_t)member->sync_target << 32 | member->syncs);
     cop__digest_word(digest, (uint64_t)member->target << 32 | member->attempts);
 }
 

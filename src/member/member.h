@@ -20,6 +20,10 @@ extern const struct cop__protocol cop__member_protocol;
 #define COP__PROPOSE_TIMEOUT (UINT64_C(5) * COP_SEC)
 /* A failed proposal is made again after this, longer each time. */
 #define COP__PROPOSE_AGAIN (UINT64_C(20) * COP_MSEC)
+/* Who acknowledged and hears no more asks, and again after this, longer each time. */
+#define COP__SYNC_AGAIN (UINT64_C(50) * COP_MSEC)
+/* What was reported and is not answered by a view is reported again, at first after this. */
+#define COP__REPORT_AGAIN COP_SEC
 /* Who joins asks again after this, longer each time. */
 #define COP__JOIN_AGAIN (UINT64_C(100) * COP_MSEC)
 /* So long a proposal waits for those who join and were just told of the view before it. */

@@ -28,6 +28,19 @@ uint32_t cop__member_common(const struct cop_view *of, const struct cop_view *vi
     return common;
 }
 
+uint32_t cop__member_asked_by_both(const struct cop_view *of,
+                                   const struct cop_view *view)
+{
+    uint32_t both = cop__member_common(of, view);
+    for (uint32_t i = 0; i < cop_view_changes(of); i++) {
+        const struct cop__entry *entry = cop__view_change(of, i);
+        if (leaves_with(of, entry->id, entry->incarnation))
+            both += cop_view_has(view, entry->id, entry->incarnation) ||
+                    leaves_with(view, entry->id, entry->incarnation);
+    }
+    return both;
+}
+
 static bool has_all_named(const struct cop_node *node, const struct cop_view *of,
                           const struct cop_view *view)
 {

@@ -59,16 +59,20 @@ struct cop__member {
     cop_epoch highest;       /* the largest epoch seen in any ballot (V3) */
     struct cop_ballot acked; /* the largest that I acknowledged */
     struct cop_view *base;   /* the latest view that I know anybody has installed */
+    struct cop_view *former; /* the one before the installed one, or NULL */
+    cop_epoch unsettled; /* somebody acknowledged this and cannot go back below it */
     struct cop__proposal *proposals;
     uint32_t proposal_count, proposal_capacity;
 
-    cop_time not_before;   /* I do not propose before this */
-    cop_time gather_until; /* nor before this, while somebody who joins is not ready */
-    uint32_t failures;     /* proposals of mine that failed in a row */
+    cop_time not_before;        /* I do not propose before this */
+    cop_time gather_until;      /* nor before this, while somebody who joins is not ready */
+    uint32_t failures;          /* proposals of mine that failed in a row */
     struct cop_ranks verifying; /* before me in line, said to be gone: watched */
 
     struct cop_ranks dirty; /* of whom I have something to report */
     cop_id reported_to;     /* to whom all that I know was reported */
+    cop_time report_again;  /* when I report it once more; 0: nothing is unanswered */
+    uint32_t reports;
 
     struct cop__joiner *joiners; /* sorted by id */
     uint32_t joiner_count, joiner_capacity;
@@ -78,6 +82,9 @@ struct cop__member {
     cop_time join_again; /* and when I ask the next */
     uint32_t attempts;
 
+    cop_time sync_again; /* when I ask the next what became of my proposals; 0: not */
+    cop_id sync_target;
+    uint32_t syncs;
     struct cop_change_times now_times, last_times; /* only to be looked at */
 
     struct cop__held *held;
@@ -124,6 +131,9 @@ void cop__member_drop_superseded(struct cop_node *node, const struct cop_view *v
 /* quorum.c */
 /* How many of `of` take part in the change to `view`: its members and its leavers. */
 uint32_t cop__member_common(const struct cop_view *of, const struct cop_view *view);
+/* How many were asked to acknowledge both: members and leavers of either. */
+uint32_t cop__member_asked_by_both(const struct cop_view *of,
+                                   const struct cop_view *view);
 /* V10: whether `view` may speak for `of`. */
 bool cop__member_has_quorum(const struct cop_node *node, const struct cop_view *of,
                             const struct cop_view *view);
@@ -183,6 +193,10 @@ int cop__member_invite(struct cop_node *node, const struct cop_request *request)
 /* sync.c */
 void cop__member_send_whole(struct cop_node *node, cop_id to,
                             cop_incarnation incarnation, const struct cop_view *view);
+void cop__member_say_out(struct cop_node *node, cop_id to, cop_incarnation incarnation);
+/* V11: I acknowledged something, and heard no more of it. */
+void cop__member_wonder(struct cop_node *node);
+void cop__member_ask_around(struct cop_node *node);
 void cop__member_release_held(struct cop_node *node);
 void cop__member_greet(struct cop_node *node, cop_id peer, cop_incarnation incarnation);
 void cop__member_ask_view(struct cop_node *node, cop_id of,

@@ -27,12 +27,69 @@ void cop__member_send_whole(struct cop_node *node, cop_id to,
 void cop__member_ask_view(struct cop_node *node, cop_id of, cop_incarnation incarnation)
 {
     struct cop_ballot ballot = cop_view_ballot(node->view);
-    struct cop__msg_sync sync = {ballot.epoch, ballot.root, ballot.incarnation};
+    struct cop__msg_sync sync = {ballot.epoch, ballot.root, ballot.incarnation,
+                                 cop__member(node)->acked.epoch};
     cop__emit_send(node, of, incarnation, COP__KIND_SYNC, cop__encode_sync(&sync));
 }
 
+/* The root of my latest proposal first, then all who are in it, in turn; and every other
+ * time whoever is to propose now, which need not be one of them. */
+static cop_id next_to_ask(const struct cop_node *node)
+{
+    const struct cop__member *member = cop__member(node);
+    const struct cop_view *view = member->proposals[member->proposal_count - 1].view;
+    cop_id id = member->sync_target;
+    if (member->syncs == 0 && cop_view_ballot(view).root != node->self)
+        return cop_view_ballot(view).root;
+    cop_id proposer = cop__member_proposer(node);
+    if (member->syncs % 2 == 1 && proposer != COP_ID_NONE && proposer != node->self)
+        return proposer;
+    for (uint32_t tries = 0; tries <= cop_view_size(view) + 1; tries++) {
+        id = cop_view_next(view, id);
+        if (id != COP_ID_NONE && id != node->self &&
+            !cop__roster_has_lost(node, id, cop_view_incarnation(view, id)))
+            return id;
+    }
+    return COP_ID_NONE;
+}
+
+void cop__member_wonder(struct cop_node *node)
+{
+    struct cop__member *member = cop__member(node);
+    if (member->sync_again != 0)
+        return;
+    member->syncs = 0;
+    member->sync_again = node->now + COP__SYNC_AGAIN;
+    cop__member_wake_at(node, member->sync_again);
+}
+
+void cop__member_ask_around(struct cop_node *node)
+{
+    struct cop__member *member = cop__member(node);
+    if (member->proposal_count == 0)
+        member->sync_again = 0;
+    if (member->sync_again == 0)
+        return;
+    if (node->now >= member->sync_again) {
+        cop_id to = next_to_ask(node);
+        if (member->syncs % 2 == 0)
+            member->sync_target = to;
+        uint32_t doublings = member->syncs < 5 ? member->syncs : 5;
+        member->syncs++;
+        member->sync_again = node->now + (COP__SYNC_AGAIN << doublings);
+        if (to == COP_ID_NONE) {
+            member->sync_again = 0; /* nobody is left: until somebody is heard of */
+            return;
+        }
+        struct cop_member peer;
+        if (to != COP_ID_NONE && cop_node_member(node, to, &peer) == 0)
+            cop__member_ask_view(node, to, peer.incarnation);
+    }
+    cop__member_wake_at(node, member->sync_again);
+}
+
 /* V13: said only from a view that is installed here, and that the other is not in. */
-static void say_out(struct cop_node *node, cop_id to, cop_incarnation incarnation)
+void cop__member_say_out(struct cop_node *node, cop_id to, cop_incarnation incarnation)
 {
     struct cop_ballot ballot = cop_view_ballot(node->view);
     struct cop__msg_out out = {ballot.epoch, ballot.root, ballot.incarnation};
@@ -54,7 +111,7 @@ static bool is_former(const struct cop_node *node, cop_id id,
 void cop__member_greet(struct cop_node *node, cop_id peer, cop_incarnation incarnation)
 {
     if (cop__member(node)->phase == PHASE_MEMBER && is_former(node, peer, incarnation))
-        say_out(node, peer, incarnation);
+        cop__member_say_out(node, peer, incarnation);
 }
 
 /* ---- frames that came too early -------------------------------------------------- */
@@ -117,7 +174,16 @@ static bool is_too_early(const struct cop_node *node, const struct cop_frame *fr
 
 /* ---- who may speak --------------------------------------------------------------- */
 
-/* Kinds that make sense from somebody who is not a member, or not yet. */
+/* A proposal may reach me through somebody who only comes with it. */
+static bool is_proposal(const struct cop_frame *frame)
+{
+    struct cop__msg_ask ask;
+    return frame->header.kind == COP__KIND_ASK &&
+           cop__decode_ask(frame->payload->data, frame->payload->length, &ask) == 0 &&
+           ask.protocol == COP__MEMBER_PROTOCOL;
+}
+
+/* What makes sense from everybody, also from one who is out or not yet in. */
 static bool is_for_all(uint16_t kind)
 {
     return kind == COP__KIND_JOIN || kind == COP__KIND_WHOLE ||
@@ -135,49 +201,30 @@ static bool is_proposed(const struct cop_node *node, cop_id id,
     return cop_view_has(member->base, id, incarnation);
 }
 
-/*
- * Whether it is a proposal that its sender joins with: the tree of a proposal is its own, so
- * one who comes with it may stand above members who have not heard of it. Without the base it
- * cannot be judged yet, and is held.
- */
-static bool brings_its_own(struct cop_node *node, const struct cop_frame *frame)
-{
-    const struct cop_header *header = &frame->header;
-    struct cop__msg_ask ask;
-    struct cop__proposal_head head;
-    if (header->kind != COP__KIND_ASK ||
-        cop__decode_ask(frame->payload->data, frame->payload->length, &ask) ||
-        ask.protocol != COP__MEMBER_PROTOCOL || cop__proposal_head(ask.payload, &head))
-        return false;
-    if (!cop__member_find_view(node, head.base))
-        return header->sender_incarnation >
-               cop_view_incarnation(node->view, header->sender);
-    struct cop_view *view =
-        cop__member_protocol.world(node, ask.initiator, ask.incarnation, ask.payload);
-    bool is_in_it =
-        view && cop_view_has(view, header->sender, header->sender_incarnation);
-    cop_view_unref(view);
-    return is_in_it;
-}
-
 /* V12, for one who is not in the view: false to drop the frame. */
 static bool admit_stranger(struct cop_node *node, const struct cop_frame *frame)
 {
     const struct cop_header *header = &frame->header;
     cop_id sender = header->sender;
     cop_incarnation life = header->sender_incarnation;
+    bool former = is_former(node, sender, life);
     if (is_for_all(header->kind) || is_proposed(node, sender, life) ||
-        brings_its_own(node, frame))
+        (!former && is_proposal(frame)))
         return true;
-    if (is_former(node, sender, life)) {
+    if (former) {
         COP__COUNT(node, ignored_incarnation);
-        say_out(node, sender, life);
+        cop__member_say_out(node, sender, life);
     } else if (header->epoch > cop_view_epoch(node->view)) {
         /* Perhaps of a view that I have yet to get. */
         if (hold(node, frame))
             cop__member_ask_view(node, sender, life);
     } else {
+        /* Of another world, then: the two find out whose view is the later one (V13). */
         COP__COUNT(node, ignored_stranger);
+        if (header->epoch < cop_view_epoch(node->view))
+            cop__member_send_whole(node, sender, life, node->view);
+        else
+            cop__member_ask_view(node, sender, life);
     }
     return false;
 }
@@ -205,6 +252,17 @@ bool cop__member_admit(struct cop_node *node, const struct cop_frame *frame)
 
 /* ---- handlers -------------------------------------------------------------------- */
 
+/* V8: who has acknowledged more than was committed installs nothing below it: whoever
+ * proposes has to go above. */
+static void settle_later(struct cop_node *node, cop_epoch acked)
+{
+    struct cop__member *member = cop__member(node);
+    cop__member_see_epoch(node, acked);
+    if (acked > member->unsettled)
+        member->unsettled = acked;
+    cop__member_look_soon(node);
+}
+
 /* V11: whoever is behind gets the view; whoever is ahead is asked for it. */
 void cop__on_sync(struct cop_node *node, const struct cop_frame *frame)
 {
@@ -214,16 +272,16 @@ void cop__on_sync(struct cop_node *node, const struct cop_frame *frame)
         COP__COUNT(node, ignored_malformed);
         return;
     }
-    enum cop__phase phase = cop__member(node)->phase;
+    if (cop__member(node)->phase != PHASE_MEMBER)
+        return;
+    if (cop_view_has(node->view, header->sender, header->sender_incarnation))
+        settle_later(node, message.acked);
     struct cop_ballot theirs = {message.epoch, message.root, message.incarnation};
     struct cop_ballot mine = cop_view_ballot(node->view);
-    /* Who joins holds a view that was committed, and may have to hand it on. */
-    if (phase == PHASE_OUT || (phase == PHASE_JOINING && !cop__is_later(mine, theirs)))
-        return;
     if (cop__is_later(theirs, mine))
         cop__member_ask_view(node, header->sender, header->sender_incarnation);
     else if (is_former(node, header->sender, header->sender_incarnation))
-        say_out(node, header->sender, header->sender_incarnation);
+        cop__member_say_out(node, header->sender, header->sender_incarnation);
     else if (cop__is_later(mine, theirs))
         cop__member_send_whole(node, header->sender, header->sender_incarnation,
                                node->view);

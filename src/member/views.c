@@ -17,6 +17,9 @@ struct cop_view *cop__member_find_view(const struct cop_node *node,
         return node->view;
     if (cop__is_same_ballot(cop_view_ballot(member->base), ballot))
         return member->base;
+    /* Who is a view behind, and proposes, has to be told what it missed. */
+    if (member->former && cop__is_same_ballot(cop_view_ballot(member->former), ballot))
+        return member->former;
     for (uint32_t i = 0; i < member->proposal_count; i++) {
         const struct cop__proposal *proposal = &member->proposals[i];
         if (cop__is_same_ballot(cop_view_ballot(proposal->view), ballot))
@@ -138,6 +141,8 @@ static void put_in_place(struct cop_node *node, struct cop_view *view)
     struct cop__member *member = cop__member(node);
     COP__COUNT(node, views_installed);
     member->now_times = (struct cop_change_times){0};
+    cop_view_unref(member->former);
+    member->former = member->phase == PHASE_MEMBER ? cop_view_ref(node->view) : NULL;
     cop__set_view(node, cop_view_ref(view));
     drop_proposals(node, is_not_later, view);
     cop__member_learn(node, view);
@@ -182,6 +187,14 @@ static void leave_by(struct cop_node *node, const struct cop_view *view)
     cop__member_go_out(node, left ? 0 : COP_EREMOVED);
 }
 
+/* Who joins starts from a later view now. */
+static void hold_as_base(struct cop_node *node, struct cop_view *view)
+{
+    cop__set_view(node, cop_view_ref(view));
+    drop_proposals(node, is_not_later, view);
+    cop__roster_prune(node, is_expected);
+}
+
 void cop__member_commit(struct cop_node *node, struct cop_view *view)
 {
     struct cop__member *member = cop__member(node);
@@ -192,12 +205,10 @@ void cop__member_commit(struct cop_node *node, struct cop_view *view)
     cop_view_ref(view);
     if (!cop_view_has(view, node->self, node->incarnation)) {
         /* Who leaves, or is out, has no use for it; who joins holds it as the next base. */
-        if (member->phase == PHASE_MEMBER) {
+        if (member->phase == PHASE_MEMBER)
             leave_by(node, view);
-        } else {
-            cop__set_view(node, cop_view_ref(view));
-            cop__roster_prune(node, is_expected); /* who came with it is not lost */
-        }
+        else
+            hold_as_base(node, view);
         cop__member_learn(node, view);
     } else if (cop__is_later(member->acked, ballot)) {
         cop__member_learn(node, view); /* V8 */

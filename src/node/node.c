@@ -150,11 +150,12 @@ static void tell_peer_up(struct cop_node *node, cop_id peer,
         layer->on_peer_up(node, peer, incarnation);
 }
 
-static void tell_peer_down(struct cop_node *node, cop_id peer, enum cop_down why)
+static void tell_peer_down(struct cop_node *node, cop_id peer,
+                           cop_incarnation incarnation, enum cop_down why)
 {
     EACH_LAYER(node, layer)
     if (layer->on_peer_down)
-        layer->on_peer_down(node, peer, why);
+        layer->on_peer_down(node, peer, incarnation, why);
 }
 
 void cop__set_view(struct cop_node *node, struct cop_view *view)
@@ -264,7 +265,7 @@ static int take_event(struct cop_node *node, const struct cop_event *event)
         tell_peer_up(node, event->peer, event->incarnation);
         return 0;
     case COP_EVENT_PEER_DOWN:
-        tell_peer_down(node, event->peer, event->why);
+        tell_peer_down(node, event->peer, event->incarnation, event->why);
         return 0;
     case COP_EVENT_SUBMIT:
         return submit(node, event->request);

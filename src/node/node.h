@@ -48,7 +48,8 @@ struct cop__layer {
     void (*start)(struct cop_node *node);
     void (*fini)(struct cop_node *node);
     void (*on_peer_up)(struct cop_node *node, cop_id peer, cop_incarnation incarnation);
-    void (*on_peer_down)(struct cop_node *node, cop_id peer, enum cop_down why);
+    void (*on_peer_down)(struct cop_node *node, cop_id peer,
+                         cop_incarnation incarnation, enum cop_down why);
     void (*on_change)(struct cop_node *node, const struct cop__change *change);
     /* Another view is installed; the node has the new one already. */
     void (*on_view)(struct cop_node *node, const struct cop_view *old);

@@ -79,6 +79,9 @@ static bool is_lost(const struct cop_node *node, cop_id id)
     const struct roster *roster = state(node);
     if (cop_view_rank(node->view, id) == COP_RANK_NONE)
         return true;
+    /* An earlier life of mine is no member that I could ask. */
+    if (id == node->self && cop__has_views(node))
+        return !cop_view_has(node->view, id, node->incarnation);
     if (cop__has_views(node))
         return cop__roster_has_lost(node, id, cop_view_incarnation(node->view, id));
     uint32_t at = find(roster, id);
@@ -334,6 +337,21 @@ static void on_peer_up(struct cop_node *node, cop_id peer, cop_incarnation incar
 
 /* ---- the layer ------------------------------------------------------------------- */
 
+/* All of the lost, anew. */
+static void find_lost(struct cop_node *node)
+{
+    struct roster *roster = state(node);
+    roster->lost.count = 0;
+    int error = note_lost(node, node->self);
+    for (uint32_t i = 0; i < cop_view_changes(node->view) && !error; i++)
+        error = note_lost(node, cop__view_change(node->view, i)->id);
+    for (uint32_t i = 0; i < roster->count && !error; i++)
+        error = note_lost(node, roster->entries[i].id);
+    point_at_lost(roster);
+    if (error)
+        cop__fail(node, COP_ENOMEM);
+}
+
 void cop__roster_prune(struct cop_node *node,
                        bool (*keep)(const struct cop_node *node, cop_id id,
                                     cop_incarnation incarnation))
@@ -349,17 +367,14 @@ void cop__roster_prune(struct cop_node *node,
             roster->entries[kept++] = *entry;
     }
     roster->count = kept;
-    roster->lost.count = 0;
-    int error = 0;
-    for (uint32_t i = 0; i < cop_view_changes(node->view) && !error; i++)
-        error = note_lost(node, cop__view_change(node->view, i)->id);
-    for (uint32_t i = 0; i < roster->count && !error; i++)
-        error = note_lost(node, roster->entries[i].id);
-    point_at_lost(roster);
-    if (error)
-        cop__fail(node, COP_ENOMEM);
+    find_lost(node);
 }
 
+static void on_view(struct cop_node *node, const struct cop_view *old)
+{
+    (void)old;
+    find_lost(node);
+}
 static void start(struct cop_node *node)
 {
     if (cop__has_views(node)) {
@@ -426,6 +441,7 @@ const struct cop__layer cop__roster_layer = {
     .start = start,
     .fini = fini,
     .on_peer_up = on_peer_up,
+    .on_view = on_view,
     .digest = digest_state,
     .check = check,
     .bytes = bytes,

@@ -76,9 +76,12 @@ static void carry_complete(struct cop_sim *sim, cop_id id,
 /* Who left is gone; who was removed comes back, as a new life. */
 static void carry_out(struct cop_sim *sim, cop_id id, int why)
 {
+    uint32_t called = sim->nodes[id].called;
     cop__faults_crash(sim, id);
-    if (why != 0)
-        cop__joining_begin(sim, id, false, COP_MSEC);
+    if (why == COP_EREMOVED)
+        cop__joining_begin(sim, id, called, false, COP_MSEC);
+    else if (why != 0) /* no view ever had it */
+        cop__joining_begin(sim, called ? COP_ID_NONE : id, called, false, COP_MSEC);
 }
 
 static bool has_peer(enum cop_effect_kind kind)

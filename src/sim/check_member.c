@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/world.h"
 
+#include "base/digest.h"
+
 #include <stdlib.h>
 
 /*
@@ -25,7 +27,7 @@ struct known {
 struct last {
     cop_incarnation incarnation;
     struct cop_ballot ballot; /* of its latest view; epoch 0: none in this life */
-    cop_time at;
+    bool leaving;
 };
 
 struct state {
@@ -33,6 +35,7 @@ struct state {
     uint32_t count, capacity;
     struct last *nodes;
     uint32_t lives; /* that ever took part */
+    uint32_t lies;  /* each may have kept somebody who lives out of a proposal */
 };
 
 static bool has_majority_rule(const struct cop_sim *sim)
@@ -60,7 +63,7 @@ static void *init(struct cop_sim *sim)
     state->lives = cop_view_size(sim->view);
     for (cop_id id = 0; id < cop_view_slots(sim->view); id++)
         state->nodes[id] =
-            (struct last){COP__FIRST_INCARNATION, cop_view_ballot(sim->view), 0};
+            (struct last){COP__FIRST_INCARNATION, cop_view_ballot(sim->view), false};
     return state;
 }
 
@@ -112,28 +115,38 @@ static bool acknowledged(const struct cop_view *view, cop_id id,
            member.incarnation == incarnation && member.since == cop_view_epoch(view);
 }
 
-/* M3: a life that is over never returns. M8. */
+/* M8. */
 static void compare(struct cop_sim *sim, const struct cop_view *old,
                     const struct cop_view *new)
 {
     uint32_t common = 0;
+    for (cop_id id = cop_view_next(old, COP_ID_NONE); id != COP_ID_NONE;
+         id = cop_view_next(old, id))
+        common += acknowledged(new, id, cop_view_incarnation(old, id));
+    if (common <= cop_view_size(old) / 2)
+        cop_sim_fail(
+            sim, "M8", "view %llu has %u of the %u members of view %llu, no majority",
+            (unsigned long long)cop_view_epoch(new), (unsigned)common,
+            (unsigned)cop_view_size(old), (unsigned long long)cop_view_epoch(old));
+}
+
+/*
+ * M3: for whoever has installed a view without it, a life is over for ever. (One that only a
+ * view ended whose holders are all gone may go on.)
+ */
+static void check_returns(struct cop_sim *sim, const struct cop_view *old,
+                          const struct cop_view *new)
+{
     for (cop_id id = 0; id < cop_view_slots(old); id++) {
         struct cop_member was, is;
-        if (cop_view_member(old, id, &was) != 0 || cop_view_member(new, id, &is) != 0)
-            continue;
-        if (was.presence == COP_PRESENT)
-            common += acknowledged(new, id, was.incarnation);
-        else if (is.presence == COP_PRESENT && is.incarnation <= was.incarnation)
+        if (cop_view_member(old, id, &was) == 0 && cop_view_member(new, id, &is) == 0 &&
+            was.presence != COP_PRESENT && is.presence == COP_PRESENT &&
+            is.incarnation <= was.incarnation)
             cop_sim_fail(sim, "M3",
                          "the life of %u that view %llu ended is in view %llu",
                          (unsigned)id, (unsigned long long)cop_view_epoch(old),
                          (unsigned long long)cop_view_epoch(new));
     }
-    if (has_majority_rule(sim) && common <= cop_view_size(old) / 2)
-        cop_sim_fail(
-            sim, "M8", "view %llu has %u of the %u members of view %llu, no majority",
-            (unsigned long long)cop_view_epoch(new), (unsigned)common,
-            (unsigned)cop_view_size(old), (unsigned long long)cop_view_epoch(old));
 }
 
 /* The record of a view; a new one is compared with its neighbours. */
@@ -172,12 +185,23 @@ static struct known *note(struct state *state, struct cop_sim *sim,
 
 /* ---- the way to it --------------------------------------------------------------- */
 
-/* M3: all who were members before it had the same one before it. */
-static void check_way(struct cop_sim *sim, struct known *known, cop_id id,
-                      const struct last *last)
+static const struct cop_view *find(const struct state *state, struct cop_ballot ballot)
 {
-    if (last->ballot.epoch == 0)
+    for (uint32_t i = 0; i < state->count; i++) {
+        if (same(cop_view_ballot(state->views[i].view), ballot))
+            return state->views[i].view;
+    }
+    return NULL;
+}
+
+/* M3: all who were members before it had the same one before it. */
+static void check_way(struct state *state, struct cop_sim *sim, struct known *known,
+                      cop_id id, const struct last *last)
+{
+    const struct cop_view *before = find(state, last->ballot);
+    if (!before)
         return;
+    check_returns(sim, before, known->view);
     if (known->before.epoch == 0)
         known->before = last->ballot;
     else if (!same(known->before, last->ballot))
@@ -221,17 +245,34 @@ static void on_view(void *of, struct cop_sim *sim, cop_id id, struct cop_view *v
                      (unsigned long long)ballot.epoch);
     struct known *known = note(state, sim, view);
     if (known && !cop_sim_failure(sim))
-        check_way(sim, known, id, last);
+        check_way(state, sim, known, id, last);
     check_accuracy(sim, view);
     last->ballot = ballot;
-    last->at = cop_sim_now(sim);
+}
+
+static void on_action(void *of, struct cop_sim *sim,
+                      const struct cop_sim_action *action)
+{
+    struct state *state = of;
+    (void)sim;
+    state->lies += action->kind == COP_SIM_LIE || action->kind == COP_SIM_REPORT;
+}
+
+static void on_submit(void *of, struct cop_sim *sim, cop_id id,
+                      const struct cop_request *request, int status)
+{
+    struct state *state = of;
+    (void)sim;
+    if (request->kind == COP_REQUEST_LEAVE && status == 0)
+        state->nodes[id].leaving = true;
 }
 
 /* ---- in the end ------------------------------------------------------------------ */
 
 /*
  * M7. Where half of all lives that there ever were is gone a state may be blocked on purpose:
- * a view may have been committed that nobody living knows of.
+ * a view may have been committed that nobody living knows of. One who leaves does not count in
+ * the view without it.
  */
 static bool may_demand(const struct state *state, struct cop_sim *sim)
 {
@@ -239,17 +280,32 @@ static bool may_demand(const struct state *state, struct cop_sim *sim)
     for (cop_id id = 0; id < sim->config.nodes; id++)
         living += cop_sim_is_alive(sim, id) &&
                   state->nodes[id].incarnation == cop__sim_incarnation(sim, id) &&
-                  state->nodes[id].ballot.epoch != 0;
+                  state->nodes[id].ballot.epoch != 0 && !state->nodes[id].leaving;
     waiting = sim->newcomer_count;
     if (!has_majority_rule(sim))
         return living > 0;
-    return living > (state->lives + waiting) / 2;
+    return living > (state->lives + waiting) / 2 + state->lies;
 }
 
-static void check_end(struct state *state, struct cop_sim *sim, cop_id id)
+/* The latest view that anybody living has. */
+static const struct cop_view *find_newest(const struct cop_sim *sim)
+{
+    const struct cop_view *newest = sim->view;
+    for (cop_id id = 0; id < sim->config.nodes; id++) {
+        const struct cop_node *node = cop_sim_node(sim, id);
+        if (!node || !cop_node_is_member(node))
+            continue;
+        struct cop_ballot ballot = cop_view_ballot(cop_node_view(node));
+        struct cop_ballot best = cop_view_ballot(newest);
+        if (cop_ballot_compare(&ballot, &best) > 0)
+            newest = cop_node_view(node);
+    }
+    return newest;
+}
+
+static void check_end(struct cop_sim *sim, const struct cop_view *newest, cop_id id)
 {
     const struct cop_node *node = cop_sim_node(sim, id);
-    const struct cop_view *newest = state->views[state->count - 1].view;
     const struct cop_view *view = cop_node_view(node);
     if (!cop_node_is_member(node)) {
         cop_sim_fail(sim, "M7", "%u is not in a view when all is over", (unsigned)id);
@@ -265,10 +321,10 @@ static void at_quiescence(void *of, struct cop_sim *sim)
     struct state *state = of;
     if (!cop_sim_is_settled(sim) || !may_demand(state, sim))
         return;
-    const struct cop_view *newest = state->views[state->count - 1].view;
+    const struct cop_view *newest = find_newest(sim);
     for (cop_id id = 0; id < sim->config.nodes; id++) {
         if (cop_sim_is_alive(sim, id))
-            check_end(state, sim, id);
+            check_end(sim, newest, id);
         else if (cop_view_rank(newest, id) != COP_RANK_NONE)
             cop_sim_fail(sim, "M7", "%u is dead, and in view %llu when all is over",
                          (unsigned)id, (unsigned long long)cop_view_epoch(newest));
@@ -280,14 +336,35 @@ static void at_quiescence(void *of, struct cop_sim *sim)
     }
 }
 
+static void digest_ballot(struct cop__digest *digest, struct cop_ballot ballot)
+{
+    cop__digest_word(digest, ballot.epoch);
+    cop__digest_word(digest, (uint64_t)ballot.root << 32 ^ ballot.incarnation);
+}
+
+static uint64_t digest_state(const void *of)
+{
+    const struct state *state = of;
+    struct cop__digest digest;
+    cop__digest_init(&digest);
+    for (uint32_t i = 0; i < state->count; i++) {
+        digest_ballot(&digest, cop_view_ballot(state->views[i].view));
+        digest_ballot(&digest, state->views[i].before);
+    }
+    return cop__digest_value(&digest);
+}
+
 const struct cop_sim_checker *cop_sim_checker_member(void)
 {
     static const struct cop_sim_checker checker = {
         .name = "member",
         .init = init,
+        .on_action = on_action,
+        .on_submit = on_submit,
         .on_view = on_view,
         .at_quiescence = at_quiescence,
         .fini = fini,
+        .digest = digest_state,
     };
     return &checker;
 }

@@ -144,6 +144,12 @@ static void carry(struct cop__world *world, uint32_t id, uint8_t cut)
         } else if (effect->kind == COP_EFFECT_COMPLETE) {
             world->completions++;
             cop__sim_after_complete(&world->sim, id, effect);
+        } else if (effect->kind == COP_EFFECT_VIEW) {
+            cop__sim_after_view(&world->sim, id, effect->view);
+        } else if (effect->kind == COP_EFFECT_OUT) {
+            world->crashes++; /* its end is none of those that were asked for */
+            crash(world, id);
+            return;
         }
     }
 }
@@ -354,6 +360,11 @@ void cop__world_digest(const struct cop__world *world, uint64_t out[2])
         }
         cop__digest_word(&digest, flags);
     }
+    for (uint32_t i = 0; i < world->sim.checker_count; i++) {
+        if (world->sim.checkers[i]->digest)
+            cop__digest_word(&digest,
+                             world->sim.checkers[i]->digest(world->sim.states[i]));
+    }
     out[0] = cop__digest_value(&digest);
     /* The same stream, one word longer: for chance, as good as a second digest. */
     cop__digest_word(&digest, UINT64_C(0x9216d5d98979fb1b));
@@ -416,6 +427,7 @@ static int bear(struct cop__world *world, uint32_t id)
         .incarnation = COP__FIRST_INCARNATION,
         .view = world->sim.view,
         .stats = &world->sim.stats,
+        .quorum = world->config->quorum,
     };
     world->nodes[id].died = COP_TIME_NEVER;
     return world->sim.actor->create(world->sim.actor->context, &config,
@@ -445,6 +457,9 @@ int cop__world_create(const struct cop_sim_explore *config, struct cop__world **
 {
     const struct cop_sim_checker *const checkers[] = {cop_sim_checker_node(),
                                                       cop_sim_checker_probe(), NULL};
+    const struct cop_sim_checker *const with_views[] = {cop_sim_checker_node(),
+                                                        cop_sim_checker_member(), NULL};
+    bool views = config->quorum != COP_QUORUM_FIXED;
     struct cop__world *world = calloc(1, sizeof(*world));
     if (!world)
         return COP_ENOMEM;
@@ -455,7 +470,12 @@ int cop__world_create(const struct cop_sim_explore *config, struct cop__world **
     world->sim.disturbed = config->timers;
     world->sim.config.nodes = config->nodes;
     world->sim.config.flags = COP_SIM_CHECK;
-    world->sim.config.checkers = config->checkers ? config->checkers : checkers;
+    world->sim.config.quorum = config->quorum;
+    world->sim.config.checkers = config->checkers ? config->checkers
+                                 : views          ? with_views
+                                                  : checkers;
+    world->started = views;
+    world->sim.settled = views; /* what ends here has heard of everything */
     world->sim.actor = config->actor ? config->actor : cop_sim_actor_node();
     world->sim.nodes = world->nodes;
     int error = populate(world);

@@ -133,7 +133,7 @@ static void restart(struct cop_sim *sim, cop_id id)
     if (sim->nodes[id].actor)
         return;
     if (cop__sim_has_views(sim)) {
-        cop__joining_begin(sim, id, false, 0);
+        cop__joining_begin(sim, id, sim->nodes[id].called, false, 0);
         return;
     }
     sim->nodes[id].life++;
@@ -247,11 +247,15 @@ void cop__faults_apply(struct cop_sim *sim, uint32_t index)
     case COP_SIM_PROBE:
     case COP_SIM_ABORT:
     case COP_SIM_LEAVE:
+        cop__faults_submit(sim, index);
+        return;
     case COP_SIM_REPORT:
+        if (sim->nodes[action->b].actor)
+            sim->lied = true;
         cop__faults_submit(sim, index);
         return;
     case COP_SIM_JOIN:
-        cop__joining_begin(sim, COP_ID_NONE, action->spare, 0);
+        cop__joining_begin(sim, COP_ID_NONE, 0, action->spare, 0);
         return;
     case COP_SIM_CRASH:
         crash(sim, action);

@@ -49,7 +49,8 @@ static bool is_on_its_way(const struct cop_sim *sim, cop_id id)
     return false;
 }
 
-void cop__joining_begin(struct cop_sim *sim, cop_id id, bool spare, cop_time delay)
+void cop__joining_begin(struct cop_sim *sim, cop_id id, uint32_t called, bool spare,
+                        cop_time delay)
 {
     if (is_on_its_way(sim, id))
         return;
@@ -60,7 +61,9 @@ void cop__joining_begin(struct cop_sim *sim, cop_id id, bool spare, cop_time del
     }
     newcomer->id = id;
     newcomer->spare = spare;
-    newcomer->called = id == COP_ID_NONE ? sim->newcomer_count : sim->nodes[id].called;
+    newcomer->called = called;
+    if (id == COP_ID_NONE && !called)
+        newcomer->called = sim->newcomer_count;
     if (newcomer->called)
         snprintf(newcomer->name, sizeof(newcomer->name), "x%u",
                  (unsigned)newcomer->called - 1);

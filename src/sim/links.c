@@ -201,10 +201,16 @@ void cop__links_connect(struct cop_sim *sim, cop_id from, cop_id to)
         return;
     end->flags |= COP__PEER_KEPT;
     struct cop__side *side = cop__links_side(sim, from, to, false);
-    if (side && side->recovering && !cop__faults_parted(sim, from, to))
+    if (side && side->recovering && !cop__faults_parted(sim, from, to)) {
         side->wanted = true;
-    else
-        reach(sim, from, to);
+        return;
+    }
+    reach(sim, from, to);
+    /* An attempt under way when the partition heals succeeds, or is refused, then. */
+    side =
+        cop__faults_parted(sim, from, to) ? cop__links_side(sim, from, to, true) : NULL;
+    if (side)
+        side->wanted = true;
 }
 
 void cop__links_close(struct cop_sim *sim, cop_id from, cop_id to)
@@ -496,7 +502,7 @@ void cop__links_retry(struct cop_sim *sim)
     for (struct cop__map_slot *slot;
          (slot = cop__map_next(&sim->sides, &at)) != NULL;) {
         const struct cop__side *side = slot->value;
-        if (has_waiting(side) || side->recovering)
+        if (has_waiting(side) || side->recovering || side->wanted)
             keys[count++] = slot->key;
     }
     qsort(keys, count, sizeof(*keys), compare_keys);

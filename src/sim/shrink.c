@@ -152,6 +152,8 @@ static bool with_shape(struct cop_sim_script *script, uint32_t nodes, const char
     char message[200];
     uint32_t kept = 0;
     script->config.nodes = nodes;
+    if (script->config.start > nodes)
+        script->config.start = nodes;
     free(script->topology);
     script->topology = NULL;
     for (uint32_t i = 0; i < script->count; i++) {

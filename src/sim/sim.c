@@ -275,6 +275,7 @@ static struct cop_event event_for_node(const struct cop_sim *sim,
         out.incarnation = event->word;
     } else if (event->kind == COP__SIM_DOWN || event->kind == COP__SIM_TOLD) {
         out.why = (enum cop_down)event->word;
+        out.incarnation = COP__FIRST_INCARNATION + event->src_life;
     } else if (event->kind == COP__SIM_SUBMIT) {
         out.request = &sim->actions[event->word].request;
     }

@@ -18,6 +18,7 @@ struct draw {
     uint32_t n;
     cop_time span; /* requests and faults come within it */
     uint32_t flags;
+    uint32_t joins; /* places for those who come */
     int error;
 };
 
@@ -254,6 +255,8 @@ static struct cop_sim_set set_of(cop_id first, cop_id last)
 static void draw_partition(struct draw *draw)
 {
     struct cop_sim_action wall = action_at(draw, COP_SIM_PARTITION);
+    if (draw->n < 2)
+        return;
     cop_id border = (cop_id)between(draw, 1, draw->n - 1);
     wall.left = set_of(0, border - 1);
     wall.right = set_of(border, draw->n - 1);
@@ -294,6 +297,64 @@ static void draw_lie(struct draw *draw)
     lie.b = chance(draw, 60) ? lie.a / 2 : any_node(draw);
     if (lie.a != lie.b)
         add(draw, &lie);
+}
+
+/* ---- coming and going ------------------------------------------------------------ */
+
+static void draw_join(struct draw *draw)
+{
+    struct cop_sim_action join = action_at(draw, COP_SIM_JOIN);
+    join.a = 0;
+    join.spare = chance(draw, 30);
+    if (draw->joins > 0)
+        add(draw, &join);
+}
+
+static void draw_leave(struct draw *draw)
+{
+    struct cop_sim_action leave = action_at(draw, COP_SIM_LEAVE);
+    leave.request.kind = COP_REQUEST_LEAVE;
+    leave.request.token = 1;
+    add(draw, &leave);
+}
+
+static void draw_report(struct draw *draw)
+{
+    struct cop_sim_action crash = action_at(draw, COP_SIM_CRASH);
+    add(draw, &crash);
+    struct cop_sim_action report = action_at(draw, COP_SIM_REPORT);
+    report.at = crash.at + below(draw, draw->span / 4 + 1);
+    report.b = crash.a;
+    report.request.kind = COP_REQUEST_REPORT;
+    report.request.member = crash.a;
+    if (report.a != report.b)
+        add(draw, &report);
+}
+
+/* Everybody who ever comes, or comes back, at once or nearly so. */
+static void draw_crowd(struct draw *draw)
+{
+    uint64_t count = between(draw, 2, 4);
+    struct cop_sim_action join = action_at(draw, COP_SIM_JOIN);
+    join.a = 0;
+    for (uint64_t i = 0; i < count && draw->joins > 0; i++)
+        add(draw, &join);
+}
+
+static void draw_moves(struct draw *draw)
+{
+    static void (*const kinds[])(struct draw *) = {draw_join, draw_leave, draw_restart,
+                                                   draw_report, draw_crowd};
+    enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
+    bool on[KINDS];
+    for (size_t i = 0; i < KINDS; i++)
+        on[i] = chance(draw, 35);
+    uint64_t count = between(draw, 0, 4);
+    for (uint64_t i = 0; i < count; i++) {
+        size_t kind = (size_t)below(draw, KINDS);
+        if (on[kind])
+            kinds[kind](draw);
+    }
 }
 
 static void draw_faults(struct draw *draw)
@@ -338,12 +399,28 @@ static int reread(struct cop_sim_script *script)
     return 0;
 }
 
+/* A small cluster whose views change, with places for those who come. */
+static void draw_views(struct draw *draw)
+{
+    struct cop_sim_script *script = draw->script;
+    char text[64];
+    char message[200];
+    draw->n = (uint32_t)(chance(draw, 80) ? between(draw, 1, 7) : between(draw, 8, 20));
+    draw->joins = chance(draw, 60) ? 8 : 0;
+    script->config.quorum = chance(draw, 75) ? COP_QUORUM_MAJORITY : COP_QUORUM_NONE;
+    script->config.start = draw->joins ? draw->n : 0;
+    script->config.nodes = draw->n + draw->joins;
+    draw_plain_shape(draw, text, sizeof(text));
+    draw->error = cop_sim_script_shape(script, text, 1, message, sizeof(message));
+}
+
 int cop_sim_swarm_script(uint64_t seed, uint32_t flags, struct cop_sim_script *out)
 {
     struct cop_sim_script script;
     memset(&script, 0, sizeof(script));
     struct draw draw = {.script = &script, .flags = flags};
     cop__random_init(&draw.random, seed);
+    bool views = (flags & COP_SIM_SWARM_VIEWS) != 0;
     draw.n = draw_size(&draw);
     script.config.nodes = draw.n;
     script.config.seed = seed;
@@ -353,14 +430,19 @@ int cop_sim_swarm_script(uint64_t seed, uint32_t flags, struct cop_sim_script *o
     script.liveness = true;
     static const cop_time spans[] = {100 * COP_USEC, COP_MSEC, 20 * COP_MSEC};
     draw.span = spans[below(&draw, 3)];
-    draw_shape(&draw);
-    if (chance(&draw, 10) && draw.error == 0)
+    if (views)
+        draw_views(&draw);
+    else
+        draw_shape(&draw);
+    if (!views && chance(&draw, 10) && draw.error == 0)
         draw.error = draw_topology(&draw);
     draw_net(&draw);
-    uint64_t probes = between(&draw, 1, 5);
+    uint64_t probes = views ? 0 : between(&draw, 1, 5);
     for (uint64_t token = 1; token <= probes; token++)
         draw_probe(&draw, token);
     draw_faults(&draw);
+    if (views)
+        draw_moves(&draw);
     if (draw.error == 0)
         draw.error = reread(&script);
     if (draw.error) {

@@ -205,8 +205,9 @@ int cop__sim_keep_action(struct cop_sim *sim, const struct cop_sim_action *actio
 
 /* Tokens of invitations: above all that a script may use. */
 #define COP__INVITE_TOKEN (UINT64_C(1) << 63)
-/* `id` NONE: somebody new. */
-void cop__joining_begin(struct cop_sim *sim, cop_id id, bool spare, cop_time delay);
+/* `id` NONE: somebody new; `called` 0: by a name that nobody had, or by that of the id. */
+void cop__joining_begin(struct cop_sim *sim, cop_id id, uint32_t called, bool spare,
+                        cop_time delay);
 void cop__joining_try(struct cop_sim *sim, uint32_t index, uint64_t tries);
 void cop__joining_complete(struct cop_sim *sim, const struct cop_effect *effect);
 void cop__joining_fini(struct cop_sim *sim);

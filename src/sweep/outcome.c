@@ -107,7 +107,9 @@ void cop__sweep_give_up(struct cop_node *node, struct cop__sweep *sweep, int sta
         !cop__sweep_is_mine(node, sweep)) {
         cop__sweep_protocol(node, sweep)
             ->on_outcome(node, sweep, status, (struct cop__bytes){NULL, 0});
-        if (status != COP_ETIMEDOUT)
+        /* A sweep with a world of its own is followed by another one of the same
+         * initiator, which tells them. */
+        if (status != COP_ETIMEDOUT && !sweep->world)
             say_done_below(node, sweep);
     }
     cop__sweep_end(node, sweep);

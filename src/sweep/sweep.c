@@ -539,7 +539,9 @@ static void change_one(struct cop_node *node, struct cop__sweep *sweep,
         cop_tree_is_below(&sweep->tree, sweep->self, change->id) &&
         cop__rankset_put(&sweep->strangers, change->id))
         cop__fail(node, COP_ENOMEM);
-    if (replaced || change->kind == COP__CHANGE_SUSPECT)
+    /* That a new life is known is no loss where the new one takes part. */
+    bool lost = cop__sweep_is_lost(node, sweep, change->id);
+    if (change->kind == COP__CHANGE_SUSPECT || (replaced && (lost || !sweep->world)))
         lose(node, sweep, change->id);
     if ((replaced || change->kind == COP__CHANGE_ALIVE) &&
         !cop__sweep_is_lost(node, sweep, change->id))

@@ -54,7 +54,7 @@
     U64(epoch) U32(root) U64(incarnation) U8(spare) BYTES(card)
 #define COP__FIELDS_whole(U8, U16, U32, U64, BYTES, LIST) BYTES(view)
 #define COP__FIELDS_sync(U8, U16, U32, U64, BYTES, LIST)                                   \
-    U64(epoch) U32(root) U64(incarnation)
+    U64(epoch) U32(root) U64(incarnation) U64(acked)
 #define COP__FIELDS_out(U8, U16, U32, U64, BYTES, LIST)                                    \
     U64(epoch) U32(root) U64(incarnation)
 #define COP__FIELDS_invite(U8, U16, U32, U64, BYTES, LIST)                                 \

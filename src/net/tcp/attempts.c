@@ -54,7 +54,7 @@ static void give_up(struct cop__peer *peer, enum cop_down why)
     peer->failures = 0;
     if (why == COP_DOWN_SILENT)
         peer->peers->config.stats->timed_out++;
-    cop__peer_down(peer, why);
+    cop__peer_down(peer, 0, why);
 }
 
 static void try_later(struct cop__peer *peer, cop_time pause)

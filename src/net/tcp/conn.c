@@ -111,7 +111,8 @@ void cop__conn_lost(struct cop__conn *conn, int error)
 {
     struct cop__peer *peer = detach(conn);
     const struct cop__session *session = &peer->acquaintance.session;
-    cop__peer_down(peer, is_silence(error) ? COP_DOWN_SILENT : COP_DOWN_CLOSED);
+    cop__peer_down(peer, session->incarnation,
+                   is_silence(error) ? COP_DOWN_SILENT : COP_DOWN_CLOSED);
     if (cop__session_is_owing(session) && !session->lost)
         cop__peer_connect(peer);
     cop__peer_mark_dirty(peer);

@@ -76,12 +76,13 @@ void cop__peer_up(struct cop__peer *peer)
     tell(peer->peers, &event);
 }
 
-void cop__peer_down(struct cop__peer *peer, enum cop_down why)
+void cop__peer_down(struct cop__peer *peer, cop_incarnation life, enum cop_down why)
 {
     struct cop_event event = {
         .kind = COP_EVENT_PEER_DOWN,
         .now = cop__clock_now(),
         .peer = peer->id,
+        .incarnation = life,
         .why = why,
     };
     cop__peer_weigh(peer);

@@ -94,7 +94,8 @@ void cop__peers_tell_later(struct cop__peers *peers);
 void cop__peers_handle_closed(struct cop__peers *peers);
 /* Events. */
 void cop__peer_up(struct cop__peer *peer);
-void cop__peer_down(struct cop__peer *peer, enum cop_down why);
+/* `life`: with whom the connection was; 0 if there was none. */
+void cop__peer_down(struct cop__peer *peer, cop_incarnation life, enum cop_down why);
 
 /* ---- attempts.c ------------------------------------------------------------------ */
 
