@@ -80,16 +80,25 @@ enum cop_request_kind {
     COP_REQUEST_INVITE,
     COP_REQUEST_LEAVE,  /* this member goes, with a goodbye; COMPLETE, then OUT */
     COP_REQUEST_REPORT, /* `member` is dead: somebody outside knows. COMPLETE at once */
+    /*
+     * `length` bytes to `member`: in order, once, and delivered in the view in which they were
+     * sent. COMPLETE: 0 it was delivered; COP_ELOST the member left the view, and may or may
+     * not have got it; COP_ETIMEDOUT nothing was heard, though it may still be delivered.
+     * COP_EAGAIN: 64 to that member are under way.
+     */
+    COP_REQUEST_SEND,
 };
 
 struct cop_request {
     enum cop_request_kind kind;
     uint64_t token;         /* the caller's own, unique; comes back with COMPLETE */
-    cop_time timeout_ns;    /* PROBE: 0 for the default */
+    cop_time timeout_ns;    /* PROBE, SEND: 0 for the default */
     struct cop_shape shape; /* PROBE: tree to use; kind 0 for the view's own */
     bool outcome;           /* PROBE: tell everyone the result, too */
     uint64_t target;        /* ABORT */
-    cop_id member;          /* REPORT */
+    cop_id member;          /* REPORT, SEND */
+    const void *bytes;      /* SEND: copied */
+    uint32_t length;        /* SEND: below 1 MiB */
     const char *name;       /* INVITE */
     cop_incarnation incarnation; /* INVITE; REPORT: 0 for the present life */
 };
@@ -116,6 +125,7 @@ enum cop_effect_kind {
     COP_EFFECT_CLOSE,    /* the connection to `peer` is no longer needed */
     COP_EFFECT_COMPLETE, /* request `token` ended with `status`; `result` may be NULL */
     COP_EFFECT_VIEW,     /* `view` is installed; compare it with the one before */
+    COP_EFFECT_DELIVER,  /* `result` from `peer`, in the view that is installed now */
     COP_EFFECT_DEGRADED, /* `status` 1: too few are reachable to change the view, and what
                             needs a view is refused; 0: no longer */
     COP_EFFECT_OUT, /* this life is over: 0 it left; COP_EREMOVED it was removed; COP_ELOST
@@ -127,7 +137,7 @@ struct cop_effect {
     enum cop_effect_kind kind;
     cop_id peer;
     struct cop_frame frame;
-    uint64_t token;
+    uint64_t token; /* COMPLETE; DELIVER: the sender's incarnation */
     int status;
     struct cop_buf *result; /* decode with cop_probe_result or cop_invitation */
     struct cop_view *view;  /* VIEW; a reference of the effect's own */

@@ -112,6 +112,9 @@ struct cop_sim_checker {
     void (*after_step)(void *state, struct cop_sim *sim, cop_id node);
     void (*on_complete)(void *state, struct cop_sim *sim, cop_id node, uint64_t token,
                         int status, const struct cop_buf *result);
+    /* Bytes that another member sent were delivered. */
+    void (*on_deliver)(void *state, struct cop_sim *sim, cop_id node, cop_id from,
+                       cop_incarnation incarnation, const struct cop_buf *bytes);
     /* A view was installed. */
     void (*on_view)(void *state, struct cop_sim *sim, cop_id node,
                     struct cop_view *view);
@@ -131,6 +134,8 @@ const struct cop_sim_checker *cop_sim_checker_probe(void);
 /* What views promise: one for each ballot, in one order, without those who are gone and
  * with all who live; see cop_sim_config.quorum. */
 const struct cop_sim_checker *cop_sim_checker_member(void);
+/* What messages between members promise: once, in order, in the view of their sending. */
+const struct cop_sim_checker *cop_sim_checker_letter(void);
 
 /* ---- actions --------------------------------------------------------------------- */
 
@@ -153,6 +158,7 @@ enum cop_sim_action_kind {
     COP_SIM_JOIN,   /* somebody new comes, as a spare if `spare` */
     COP_SIM_LEAVE,  /* a says goodbye */
     COP_SIM_REPORT, /* a is told by somebody outside that b is dead */
+    COP_SIM_SEND,   /* a sends request.token to b */
 };
 
 /* When an action is done. The latter two are for CRASH only: at message boundaries. */
@@ -306,7 +312,7 @@ uint64_t cop_sim_node_bytes(const struct cop_sim *sim);
  *   resume A at T slow A D         at T slow A > B D     at T partition LIST | LIST at
  *   T partition LIST > LIST (one way)        at T heal at T break A B        at T jump
  *   A D         at T lie A about B   at T join [spare]   at T leave A   at T report A
- *   about B   liveness              (at the end: heal all, then
+ *   about B   at T send A > B token K   liveness              (at the end: heal all, then
  *   everyone alive probes, and must name exactly the dead) until-complete        (stop
  *   when every probe has completed, not when all is quiet)
  */

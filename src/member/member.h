@@ -34,6 +34,11 @@ extern const struct cop__protocol cop__member_protocol;
 /* Judges the sender of every frame by the view that I have (V12). */
 bool cop__member_admit(struct cop_node *node, const struct cop_frame *frame);
 
+/* Gives the view that I have installed to a member that has an earlier one. */
+void cop__member_update(struct cop_node *node, cop_id id, cop_incarnation incarnation);
+/* Keeps a frame until I have the view of its sender, for which that one is asked. */
+void cop__member_hold(struct cop_node *node, const struct cop_frame *frame);
+
 cop__handler cop__on_join, cop__on_whole, cop__on_sync, cop__on_out, cop__on_invite,
     cop__on_invited;
 

@@ -142,6 +142,18 @@ static bool hold(struct cop_node *node, const struct cop_frame *frame)
     return true;
 }
 
+void cop__member_hold(struct cop_node *node, const struct cop_frame *frame)
+{
+    const struct cop_header *header = &frame->header;
+    if (hold(node, frame))
+        cop__member_ask_view(node, header->sender, header->sender_incarnation);
+}
+
+void cop__member_update(struct cop_node *node, cop_id id, cop_incarnation incarnation)
+{
+    cop__member_send_whole(node, id, incarnation, node->view);
+}
+
 /* Each is judged anew; what is still too early is held again. */
 void cop__member_release_held(struct cop_node *node)
 {
@@ -243,8 +255,7 @@ bool cop__member_admit(struct cop_node *node, const struct cop_frame *frame)
     if (inside && cop__roster_is_suspect(node, header->sender))
         cop__detect_tell_suspect(node, header->sender);
     if (is_too_early(node, frame)) {
-        if (hold(node, frame))
-            cop__member_ask_view(node, header->sender, header->sender_incarnation);
+        cop__member_hold(node, frame);
         return false;
     }
     return true;

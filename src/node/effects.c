@@ -103,6 +103,19 @@ void cop__emit_close(struct cop_node *node, cop_id peer)
         effect->peer = peer;
 }
 
+void cop__emit_deliver(struct cop_node *node, cop_id from, cop_incarnation incarnation,
+                       struct cop_buf *bytes)
+{
+    struct cop_effect *effect = append(node, COP_EFFECT_DELIVER);
+    if (!effect) {
+        cop_buf_unref(bytes);
+        return;
+    }
+    effect->peer = from;
+    effect->token = incarnation;
+    effect->result = bytes;
+}
+
 void cop__emit_view(struct cop_node *node)
 {
     struct cop_effect *effect = append(node, COP_EFFECT_VIEW);

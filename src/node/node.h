@@ -24,6 +24,7 @@ enum cop__slot {
     COP__SLOT_DETECT,
     COP__SLOT_SWEEP,
     COP__SLOT_MEMBER,
+    COP__SLOT_LETTER,
     COP__SLOT_PROBE,
     COP__SLOTS
 };
@@ -155,6 +156,9 @@ void cop__emit_send(struct cop_node *node, cop_id peer, cop_incarnation incarnat
 /* Takes over the reference to `result`, which may be NULL. */
 void cop__emit_complete(struct cop_node *node, uint64_t token, int status,
                         struct cop_buf *result);
+/* Takes over the reference to `bytes`. */
+void cop__emit_deliver(struct cop_node *node, cop_id from, cop_incarnation incarnation,
+                       struct cop_buf *bytes);
 /* The view that is installed now. */
 void cop__emit_view(struct cop_node *node);
 /* DEGRADED or OUT. */

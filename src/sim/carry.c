@@ -114,6 +114,9 @@ static void carry(struct cop_sim *sim, cop_id id, const struct cop_effect *effec
     case COP_EFFECT_VIEW:
         cop__sim_after_view(sim, id, effect->view);
         break;
+    case COP_EFFECT_DELIVER:
+        cop__sim_after_deliver(sim, id, effect);
+        break;
     case COP_EFFECT_DEGRADED:
         break;
     case COP_EFFECT_OUT:

@@ -47,6 +47,16 @@ void cop__sim_after_submit(struct cop_sim *sim, cop_id id,
                         (unsigned long long)request->token, cop_strerror(status));
 }
 
+void cop__sim_after_deliver(struct cop_sim *sim, cop_id id,
+                            const struct cop_effect *effect)
+{
+    for (uint32_t i = 0; i < sim->checker_count; i++) {
+        if (sim->checkers[i]->on_deliver)
+            sim->checkers[i]->on_deliver(sim->states[i], sim, id, effect->peer,
+                                         effect->token, effect->result);
+    }
+}
+
 void cop__sim_after_view(struct cop_sim *sim, cop_id id, struct cop_view *view)
 {
     for (uint32_t i = 0; i < sim->checker_count; i++) {

@@ -249,6 +249,12 @@ void cop__faults_apply(struct cop_sim *sim, uint32_t index)
     case COP_SIM_LEAVE:
         cop__faults_submit(sim, index);
         return;
+    case COP_SIM_SEND:
+        /* What is sent is the token: a checker knows by it what was delivered. */
+        sim->actions[index].request.bytes = &sim->actions[index].request.token;
+        sim->actions[index].request.length = sizeof(uint64_t);
+        cop__faults_submit(sim, index);
+        return;
     case COP_SIM_REPORT:
         if (sim->nodes[action->b].actor)
             sim->lied = true;

@@ -144,6 +144,21 @@ static bool parse_leave(struct cop__words *words, struct cop_sim_action *action)
     return cop__word_id(words, "the node", &action->a);
 }
 
+static bool parse_send(struct cop__words *words, struct cop_sim_action *action)
+{
+    action->request.kind = COP_REQUEST_SEND;
+    if (!cop__word_id(words, "the node", &action->a))
+        return false;
+    if (!cop__word_is(words, ">"))
+        return cop__words_wrong(words, "send needs '>'");
+    if (!cop__word_id(words, "the receiver", &action->b))
+        return false;
+    action->request.member = action->b;
+    return cop__word_is(words, "token")
+               ? cop__word_number(words, "token", UINT64_MAX, &action->request.token)
+               : cop__words_wrong(words, "send needs 'token K'");
+}
+
 static bool parse_report(struct cop__words *words, struct cop_sim_action *action)
 {
     action->request.kind = COP_REQUEST_REPORT;
@@ -195,6 +210,7 @@ static const struct {
     {"join", COP_SIM_JOIN, parse_join},
     {"leave", COP_SIM_LEAVE, parse_leave},
     {"report", COP_SIM_REPORT, parse_report},
+    {"send", COP_SIM_SEND, parse_send},
 };
 
 static bool parse_verb(struct cop__words *words, struct cop_sim_action *action)
@@ -347,6 +363,10 @@ static void print_verb(const struct cop_sim_action *action, char *out, size_t si
         return;
     case COP_SIM_REPORT:
         snprintf(out, size, "report %u about %u", a, b);
+        return;
+    case COP_SIM_SEND:
+        snprintf(out, size, "send %u > %u token %llu", a, b,
+                 (unsigned long long)action->request.token);
         return;
     }
 }

@@ -59,7 +59,8 @@ static int make(struct run *run)
     const struct cop_sim_checker *const checkers[] = {cop_sim_checker_node(),
                                                       cop_sim_checker_probe(), NULL};
     const struct cop_sim_checker *const with_views[] = {cop_sim_checker_node(),
-                                                        cop_sim_checker_member(), NULL};
+                                                        cop_sim_checker_member(),
+                                                        cop_sim_checker_letter(), NULL};
     struct cop_sim_config config = run->script->config;
     config.complete = on_complete;
     config.trace = config.trace ? on_trace : NULL;

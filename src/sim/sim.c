@@ -277,7 +277,10 @@ static struct cop_event event_for_node(const struct cop_sim *sim,
         out.why = (enum cop_down)event->word;
         out.incarnation = COP__FIRST_INCARNATION + event->src_life;
     } else if (event->kind == COP__SIM_SUBMIT) {
-        out.request = &sim->actions[event->word].request;
+        struct cop_request *request = &sim->actions[event->word].request;
+        if (request->kind == COP_REQUEST_SEND) /* the list may have moved */
+            request->bytes = &request->token;
+        out.request = request;
     }
     return out;
 }

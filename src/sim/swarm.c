@@ -19,6 +19,7 @@ struct draw {
     cop_time span; /* requests and faults come within it */
     uint32_t flags;
     uint32_t joins; /* places for those who come */
+    uint32_t letters;
     int error;
 };
 
@@ -318,6 +319,20 @@ static void draw_leave(struct draw *draw)
     add(draw, &leave);
 }
 
+static void draw_letters(struct draw *draw)
+{
+    struct cop_sim_action letter = action_at(draw, COP_SIM_SEND);
+    uint64_t count = between(draw, 1, 6);
+    letter.request.kind = COP_REQUEST_SEND;
+    letter.b = any_node(draw);
+    for (uint64_t i = 0; i < count && letter.a != letter.b; i++) {
+        letter.at += below(draw, draw->span / 4 + 1);
+        letter.request.member = letter.b;
+        letter.request.token = 10 + draw->letters++;
+        add(draw, &letter);
+    }
+}
+
 static void draw_report(struct draw *draw)
 {
     struct cop_sim_action crash = action_at(draw, COP_SIM_CRASH);
@@ -343,13 +358,13 @@ static void draw_crowd(struct draw *draw)
 
 static void draw_moves(struct draw *draw)
 {
-    static void (*const kinds[])(struct draw *) = {draw_join, draw_leave, draw_restart,
-                                                   draw_report, draw_crowd};
+    static void (*const kinds[])(struct draw *) = {
+        draw_join, draw_leave, draw_restart, draw_report, draw_crowd, draw_letters};
     enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
     bool on[KINDS];
     for (size_t i = 0; i < KINDS; i++)
         on[i] = chance(draw, 35);
-    uint64_t count = between(draw, 0, 4);
+    uint64_t count = between(draw, 0, 6);
     for (uint64_t i = 0; i < count; i++) {
         size_t kind = (size_t)below(draw, KINDS);
         if (on[kind])

@@ -196,6 +196,8 @@ int cop__sim_bear(struct cop_sim *sim, cop_id id);
 /* The same for one who has an invitation. */
 int cop__sim_bear_joiner(struct cop_sim *sim, cop_id id, struct cop_view *view,
                          const struct cop__newcomer *newcomer);
+void cop__sim_after_deliver(struct cop_sim *sim, cop_id id,
+                            const struct cop_effect *effect);
 void cop__sim_after_view(struct cop_sim *sim, cop_id id, struct cop_view *view);
 /* Submits the request of that action at its node, now. */
 void cop__faults_submit(struct cop_sim *sim, uint32_t index);

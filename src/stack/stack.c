@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "detect/detect.h"
+#include "letter/letter.h"
 #include "member/member.h"
 #include "probe/probe.h"
 #include "roster/roster.h"
@@ -24,6 +25,7 @@ static const struct cop__stack stack = {
             [COP__SLOT_DETECT] = &cop__detect_layer,
             [COP__SLOT_SWEEP] = &cop__sweep_layer,
             [COP__SLOT_MEMBER] = &cop__member_layer,
+            [COP__SLOT_LETTER] = &cop__letter_layer,
             [COP__SLOT_PROBE] = &cop__probe_layer,
         },
     .handlers =
@@ -35,6 +37,8 @@ static const struct cop__stack stack = {
             [COP__INDEX_OUT] = cop__on_out,
             [COP__INDEX_INVITE] = cop__on_invite,
             [COP__INDEX_INVITED] = cop__on_invited,
+            [COP__INDEX_LETTER] = cop__on_letter,
+            [COP__INDEX_RECEIPT] = cop__on_receipt,
             [COP__INDEX_ASK] = cop__on_ask,
             [COP__INDEX_ANSWER] = cop__on_answer,
             [COP__INDEX_TURN] = cop__on_turn,

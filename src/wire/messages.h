@@ -34,6 +34,8 @@
     M(OUTCOME, outcome, 35, CONTROL, COP__FRAME_MAX, "this is how the sweep ended")        \
     M(DONE, done, 36, CONTROL, 256, "this sweep is over here, or was never here")          \
     M(HOLD, hold, 37, CONTROL, COP__FRAME_MAX, "I have these already; answer in pieces")   \
+    M(LETTER, letter, 40, BULK, COP__FRAME_MAX, "a message of one member to another, sent in this view") \
+    M(RECEIPT, receipt, 41, CONTROL, 256, "your messages up to this one were delivered")   \
     M(DATA, data, 48, BULK, COP__FRAME_MAX, "bytes that may wait")                         \
     M(COMMAND, command, 64, COMMAND, COP__FRAME_MAX, "do this for me")                     \
     M(REPLY, reply, 65, COMMAND, COP__FRAME_MAX, "what came of it")
@@ -78,6 +80,9 @@
 #define COP__FIELDS_hold(U8, U16, U32, U64, BYTES, LIST)                                   \
     U32(initiator) U64(incarnation) U64(sequence) U64(mark) LIST(cover, mark)
 
+#define COP__FIELDS_letter(U8, U16, U32, U64, BYTES, LIST)                                 \
+    U64(number) U64(epoch) U32(root) U64(incarnation) BYTES(bytes)
+#define COP__FIELDS_receipt(U8, U16, U32, U64, BYTES, LIST) U64(number)
 #define COP__FIELDS_data(U8, U16, U32, U64, BYTES, LIST) U64(stream) BYTES(payload)
 #define COP__FIELDS_command(U8, U16, U32, U64, BYTES, LIST)                                \
     U64(token) U16(verb) BYTES(body)

@@ -14,8 +14,9 @@ roster: base wire tree view node
 detect: base wire tree view node roster
 sweep: base wire tree view node roster detect
 member: base wire tree view node roster detect sweep
-probe: base wire tree view node roster detect sweep member
-stack: base wire tree view node roster detect sweep member probe
+letter: base wire tree view node roster detect sweep member
+probe: base wire tree view node roster detect sweep member letter
+stack: base wire tree view node roster detect sweep member letter probe
 sim: $pure_folders
 net: $pure_folders
 tools: $pure_folders sim net
@@ -79,4 +80,4 @@ bad=$(
     done
 )
 verdict "$bad" "Includes must point down: base < wire, tree < view < node < roster <
-detect < sweep < member < probe < stack < sim | net < tools. See ARCHITECTURE.md."
+detect < sweep < member < letter < probe < stack < sim | net < tools. See ARCHITECTURE.md."

@@ -183,6 +183,7 @@ static void carry_out(struct wirenet *net, cop_id id, const struct cop_effect *e
     case COP_EFFECT_CLOSE:
         net->wished[id][effect->peer] = false;
         return;
+    case COP_EFFECT_DELIVER:
     case COP_EFFECT_VIEW:
     case COP_EFFECT_DEGRADED:
     case COP_EFFECT_OUT:

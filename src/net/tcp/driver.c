@@ -158,6 +158,7 @@ static void carry_out(struct cop__tcp *tcp, const struct cop_effect *effect)
     case COP_EFFECT_COMPLETE:
         tell_effect(tcp, TELL_COMPLETE, effect);
         break;
+    case COP_EFFECT_DELIVER:
     case COP_EFFECT_VIEW:
         tell_effect(tcp, TELL_VIEW, effect);
         break;
