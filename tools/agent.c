@@ -1,37 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent.h"
 
+#include "agent_parts.h"
+#include "base/assert.h"
 #include "commands.h"
-#include "runs.h"
 #include "say.h"
-#include "serve.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 /* Lines in the log: so many at once, then one for each second that has passed. */
 #define LOG_BURST 50u
-
-struct agent {
-    const struct agent_config *config;
-    char name[NODESET_NAME_LENGTH + 1];
-    uv_loop_t loop;
-    uv_signal_t terminate, interrupt;
-    struct cop__tcp *tcp;
-    struct server *server;
-    struct runs runs;
-    struct cop_stats stats;
-    struct cop_log log;
-    cop_time started_ns;
-    uint64_t log_lines, log_dropped;
-    bool stopping;
-    int code;
-};
 
 /* ---- log ------------------------------------------------------------------------- */
 
@@ -60,19 +47,172 @@ static void write_log(void *context, enum cop_log_level level, const char *line)
             line);
 }
 
+/* ---- the end --------------------------------------------------------------------- */
+
+static void close_node(struct agent *agent, int why)
+{
+    runs_end(&agent->runs, why);
+    answer_all(agent, why);
+    if (agent->tcp != NULL)
+        cop__tcp_close(agent->tcp, NULL);
+    agent->tcp = agent->runs.tcp = NULL;
+}
+
+void agent_stop(struct agent *agent, int code)
+{
+    if (agent->stopping)
+        return;
+    agent->stopping = true;
+    agent->code = code;
+    close_node(agent, COP_ESTATE);
+    runs_close(&agent->runs);
+    if (agent->envoy != NULL)
+        envoy_close(agent->envoy);
+    agent->envoy = NULL;
+    if (agent->server != NULL)
+        server_close(agent->server);
+    if (agent->listen_fd >= 0)
+        uv_close((uv_handle_t *)&agent->door, NULL);
+    if (agent->has_signals)
+        signals_close(&agent->signals);
+}
+
+static void on_signal(struct signals *signals, int number)
+{
+    (void)number;
+    agent_stop(signals->data, EXIT_DONE);
+}
+
+/* ---- what the others know of it -------------------------------------------------- */
+
+/* To whoever started this process. What does not fit into the pipe is not worth waiting. */
+static void tell_parent(const struct agent *agent, bool is_waiting)
+{
+    const struct agent_config *config = agent->config;
+    struct agent_note note = {.slot = config->slot,
+                              .id = agent->id,
+                              .incarnation = agent->incarnation,
+                              .waiting = is_waiting};
+    if (agent->roll.is_member)
+        note.epoch = cop_view_epoch(agent->roll.view);
+    if (config->note_fd >= 0 &&
+        write(config->note_fd, &note, sizeof note) != (ssize_t)sizeof note)
+        cop__log(&agent->log, COP_LOG_WARN, "nobody hears of this member: %s",
+                 strerror(errno));
+}
+
+/* The last events stay. */
+static void note_event(struct roll *roll, const struct roll_event *event)
+{
+    if (roll->event_count == ROLL_EVENTS_MAX) {
+        memmove(roll->events, roll->events + 1,
+                (ROLL_EVENTS_MAX - 1) * sizeof *roll->events);
+        roll->event_count--;
+    }
+    roll->events[roll->event_count++] = *event;
+}
+
+static void note_view(struct agent *agent, struct cop_view *view)
+{
+    struct roll *roll = &agent->roll;
+    struct roll_event event = {.epoch = cop_view_epoch(view), .at_ns = now_ns()};
+    uint64_t at = 0;
+    while (roll->view && cop_view_compare(roll->view, view, &at, &event.change))
+        note_event(roll, &event);
+    cop_view_ref(view);
+    cop_view_unref(roll->view);
+    roll->view = view;
+    roll->installed_ns = event.at_ns;
+    roll->self = agent->id;
+    roll->incarnation = agent->incarnation;
+    roll->is_member = cop_view_has(view, agent->id, agent->incarnation);
+    roll->serial++;
+}
+
+static void begin_roll(struct agent *agent)
+{
+    const struct cluster *cluster = agent->config->cluster;
+    struct roll *roll = &agent->roll;
+    roll->n = cluster->n;
+    roll->first = cluster->first;
+    snprintf(roll->shape, sizeof roll->shape, "%s", cluster->shape_text);
+    snprintf(roll->quorum, sizeof roll->quorum, "%s", cluster->quorum_text);
+}
+
 /* ---- what the driver wants ------------------------------------------------------- */
 
 static int address_of(void *context, cop_id id, struct cop__address *out)
 {
     const struct agent *agent = context;
-    return cluster_address(agent->config->cluster, id, out);
+    const struct cluster *cluster = agent->config->cluster;
+    struct cop_member member;
+    char text[COP_ADDRESS_MAX + 1];
+    if (agent->tcp == NULL ||
+        cop_node_member(cop__tcp_node(agent->tcp), id, &member) != 0 ||
+        member.address_length == 0)
+        return cluster_address(cluster, id, out);
+    snprintf(text, sizeof text, "%.*s", (int)member.address_length, member.address);
+    return cluster_parse_address(text, cluster->directory, out, NULL, 0) == 0
+               ? 0
+               : COP_ENOENT;
 }
 
 static void on_complete(void *context, uint64_t token, int status,
                         struct cop_buf *result)
 {
     struct agent *agent = context;
-    runs_complete(&agent->runs, token, status, result);
+    if (!answer_complete(agent, token, status, result))
+        runs_complete(&agent->runs, token, status, result);
+}
+
+static void on_installed(void *context, struct cop_view *view)
+{
+    struct agent *agent = context;
+    bool was_member = agent->roll.is_member;
+    note_view(agent, view);
+    agent->roll.times = cop_node_change_times(cop__tcp_node(agent->tcp));
+    if (agent->roll.is_member && !was_member)
+        cop__log(&agent->log, COP_LOG_INFO, "joined as %u in view %" PRIu64,
+                 (unsigned)agent->id, cop_view_epoch(view));
+    if (agent->roll.is_member)
+        agent->was_member = true;
+    if (agent->roll.is_member && !was_member)
+        tell_parent(agent, false);
+    answer_change(agent);
+}
+
+static void on_degraded(void *context, bool is_degraded)
+{
+    struct agent *agent = context;
+    agent->roll.is_degraded = is_degraded;
+    agent->roll.serial++;
+    cop__log(&agent->log, is_degraded ? COP_LOG_WARN : COP_LOG_INFO, "%s",
+             is_degraded ? "degraded: too few members can be reached"
+                         : "no longer degraded");
+    answer_change(agent);
+}
+
+static void ask_to_join(struct agent *agent);
+
+static void on_out(void *context, int why)
+{
+    struct agent *agent = context;
+    agent->roll.is_member = false;
+    agent->roll.is_degraded = false;
+    agent->roll.serial++;
+    close_node(agent, why == 0 ? COP_ESTATE : why);
+    if (why == 0) {
+        cop__log(&agent->log, COP_LOG_INFO, "left");
+        agent_stop(agent, EXIT_DONE);
+        return;
+    }
+    cop__log(&agent->log, COP_LOG_WARN, "removed from the view: joining again");
+    ask_to_join(agent);
+}
+
+static void on_guest(void *context, uint64_t guest, const struct cop_buf *command)
+{
+    answer_guest(context, guest, command);
 }
 
 /* Nothing that this process could still say would be true; its peers heal. */
@@ -84,81 +224,136 @@ static void on_failed(void *context, int error)
     _exit(EXIT_FAILED);
 }
 
-/* ---- commands -------------------------------------------------------------------- */
+/* ---- a node ---------------------------------------------------------------------- */
 
-static void print_counter(void *context, const char *name, uint64_t value)
+static int start_node(struct agent *agent, struct cop_view *view)
 {
-    fprintf(context, "%s %" PRIu64 "\n", name, value);
-}
-
-static void print_driver(FILE *out, const struct cop__tcp_stats *stats)
-{
-    const struct {
-        const char *name;
-        uint64_t value;
-    } rows[] = {
-        {"connections", stats->connections},
-        {"connects", stats->connects},
-        {"accepts", stats->accepts},
-        {"refused_version", stats->refused_version},
-        {"refused_cluster", stats->refused_cluster},
-        {"refused_identity", stats->refused_identity},
-        {"refused_garbage", stats->refused_garbage},
-        {"timed_out", stats->timed_out},
-        {"resent_frames", stats->resent_frames},
-        {"acks_sent", stats->acks_sent},
-        {"writes", stats->writes},
-        {"reads", stats->reads},
-        {"backlog_bytes", stats->backlog_bytes},
+    const struct agent_config *config = agent->config;
+    const struct cluster *cluster = config->cluster;
+    bool joins = !cop_view_has(view, agent->id, agent->incarnation) &&
+                 cluster->quorum != COP_QUORUM_FIXED;
+    struct cop__tcp_config driver = {
+        .loop = &agent->loop,
+        .runner = &agent->runner,
+        .instance = cluster->instance,
+        .self = agent->id,
+        .incarnation = agent->incarnation,
+        .view = view,
+        .stats = &agent->stats,
+        .log = &agent->log,
+        .quorum = cluster->quorum,
+        .quorum_ids = cluster->quorum_ids.items,
+        .quorum_count = cluster->quorum_ids.count,
+        .name = joins ? config->name : NULL,
+        .where = joins ? (config->where ? config->where : "") : NULL,
+        .spare = config->is_spare,
+        .listen_fd = fcntl(agent->listen_fd, F_DUPFD_CLOEXEC, 0),
+        .address = address_of,
+        .complete = on_complete,
+        .installed = on_installed,
+        .degraded = on_degraded,
+        .out = on_out,
+        .guest = on_guest,
+        .failed = on_failed,
+        .context = agent,
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rows[i].value > 0)
-            print_counter(out, rows[i].name, rows[i].value);
+    memcpy(driver.cluster, cluster->id, sizeof driver.cluster);
+    uv_poll_stop(&agent->door);
+    int error = driver.listen_fd < 0 ? COP_EIO : cop__tcp_create(&driver, &agent->tcp);
+    if (error)
+        return fail(EXIT_FAILED, "the member cannot start: %s", cop_strerror(error));
+    agent->runs.tcp = agent->tcp;
+    agent->runs.self = agent->id;
+    note_view(agent, view);
+    return 0;
 }
 
-/* Lines "name value". */
-static struct cop_buf *describe(struct agent *agent)
+/* ---- joining --------------------------------------------------------------------- */
+
+/* While there is no node nobody is kept waiting: two who ask each other would, for long. */
+static void on_door(uv_poll_t *door, int status, int events)
 {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    if (out == NULL)
-        return NULL;
-    const struct cop_node *node = cop__tcp_node(agent->tcp);
-    print_counter(out, "id", agent->config->id);
-    print_counter(out, "incarnation", agent->config->incarnation);
-    print_counter(out, "members", agent->config->cluster->n);
-    print_counter(out, "pid", (uint64_t)getpid());
-    print_counter(out, "up_ns", now_ns() - agent->started_ns);
-    print_counter(out, "node_bytes", cop_node_bytes(node));
-    print_counter(out, "sweeps", cop_node_sweeps(node));
-    cop_stats_each(&agent->stats, print_counter, out);
-    print_driver(out, cop__tcp_stats(agent->tcp));
-    struct cop_buf *body = NULL;
-    if (fclose(out) == 0)
-        body = cop_buf_copy(text, size);
-    free(text);
-    return body;
+    struct agent *agent = door->data;
+    (void)status;
+    (void)events;
+    int fd = accept4(agent->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+    if (fd >= 0)
+        close(fd);
 }
+
+/* Whether another process lives as this member. */
+static bool is_taken_over(const struct agent *agent,
+                          const struct cop_invitation *invitation)
+{
+    return agent->was_member && invitation->exceed > agent->incarnation &&
+           cop_view_has(invitation->view, invitation->id, invitation->exceed);
+}
+
+static int accept_invitation(struct agent *agent,
+                             const struct cop_invitation *invitation)
+{
+    if (is_taken_over(agent, invitation))
+        return fail(EXIT_REFUSED, "another process is member %s now", agent->name);
+    agent->id = invitation->id;
+    if (agent->incarnation <= invitation->exceed)
+        agent->incarnation = invitation->exceed + 1;
+    return start_node(agent, invitation->view);
+}
+
+static void on_invited(void *context, int status, const struct cop_buf *result,
+                       bool is_degraded)
+{
+    struct agent *agent = context;
+    struct cop_invitation invitation;
+    agent->envoy = NULL;
+    int error = result ? cop_invitation(result, agent->start, &invitation) : status;
+    if (error) {
+        agent_stop(agent, fail(EXIT_REFUSED, "%s cannot join: %s", agent->name,
+                               cop_strerror(error)));
+        return;
+    }
+    int code = accept_invitation(agent, &invitation);
+    cop_view_unref(invitation.view);
+    if (code)
+        agent_stop(agent, code);
+    else if (is_degraded)
+        tell_parent(agent, true);
+}
+
+static void on_alone(void *context)
+{
+    struct agent *agent = context;
+    if (!agent->is_alone)
+        cop__log(&agent->log, COP_LOG_WARN,
+                 "no member answers; will go on asking to be taken in");
+    agent->is_alone = true;
+}
+
+static void ask_to_join(struct agent *agent)
+{
+    const struct agent_config *config = agent->config;
+    struct envoy_config envoy = {
+        .loop = &agent->loop,
+        .cluster = config->cluster,
+        .self = config->id,
+        .contact = config->contact,
+        .name = agent->view_name,
+        .incarnation = agent->incarnation,
+        .done = on_invited,
+        .alone = on_alone,
+        .context = agent,
+    };
+    uv_poll_start(&agent->door, UV_READABLE, on_door);
+    if (envoy_create(&envoy, &agent->envoy) != 0)
+        agent_stop(agent, fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM)));
+}
+
+/* ---- commands -------------------------------------------------------------------- */
 
 static void on_command(void *context, struct session *session, enum verb verb,
                        struct cop__bytes body)
 {
-    struct agent *agent = context;
-    struct cop_buf *text;
-    switch (verb) {
-    case VERB_STATUS:
-        text = describe(agent);
-        session_reply(session, text ? 0 : COP_ENOMEM, false, text);
-        cop_buf_unref(text);
-        return;
-    case VERB_PROBE:
-        runs_start(&agent->runs, session, body);
-        return;
-    default:
-        session_reply(session, COP_EKIND, false, NULL);
-        return;
-    }
+    answer_command(context, session, verb, body);
 }
 
 static void on_session_written(void *context, struct session *session)
@@ -170,61 +365,11 @@ static void on_session_written(void *context, struct session *session)
 static void on_session_closed(void *context, struct session *session)
 {
     struct agent *agent = context;
+    answer_closed(agent, session);
     runs_closed(&agent->runs, session);
 }
 
-/* ---- begin and end --------------------------------------------------------------- */
-
-static void stop(struct agent *agent)
-{
-    if (agent->stopping)
-        return;
-    agent->stopping = true;
-    runs_close(&agent->runs);
-    if (agent->server)
-        server_close(agent->server);
-    if (agent->tcp)
-        cop__tcp_close(agent->tcp, NULL);
-    uv_close((uv_handle_t *)&agent->terminate, NULL);
-    uv_close((uv_handle_t *)&agent->interrupt, NULL);
-}
-
-static void on_signal(uv_signal_t *handle, int number)
-{
-    (void)number;
-    stop(handle->data);
-}
-
-static int start_driver(struct agent *agent)
-{
-    const struct agent_config *config = agent->config;
-    const struct cluster *cluster = config->cluster;
-    struct cop__tcp_config driver = {
-        .loop = &agent->loop,
-        .instance = cluster->instance,
-        .self = config->id,
-        .incarnation = config->incarnation,
-        .stats = &agent->stats,
-        .log = &agent->log,
-        .listen_fd = config->listen_fd,
-        .address = address_of,
-        .complete = on_complete,
-        .failed = on_failed,
-        .context = agent,
-    };
-    memcpy(driver.cluster, cluster->id, sizeof driver.cluster);
-    int error = cop_view_create_static(cluster->n, &cluster->shape, cluster->first,
-                                       &driver.view);
-    if (error)
-        return fail(EXIT_FAILED, "no view of %u members in %s: %s", cluster->n,
-                    cluster->shape_text, cop_strerror(error));
-    error = cop__tcp_create(&driver, &agent->tcp);
-    cop_view_unref(driver.view);
-    if (error)
-        return fail(EXIT_FAILED, "the member cannot start: %s", cop_strerror(error));
-    agent->runs.tcp = agent->tcp;
-    return 0;
-}
+/* ---- the beginning --------------------------------------------------------------- */
 
 static int start_server(struct agent *agent)
 {
@@ -247,41 +392,98 @@ static int start_server(struct agent *agent)
 
 static int start_signals(struct agent *agent)
 {
-    agent->terminate.data = agent->interrupt.data = agent;
-    int error = uv_signal_init(&agent->loop, &agent->terminate);
-    if (!error)
-        error = uv_signal_init(&agent->loop, &agent->interrupt);
-    if (!error)
-        error = uv_signal_start(&agent->terminate, on_signal, SIGTERM);
-    if (!error)
-        error = uv_signal_start(&agent->interrupt, on_signal, SIGINT);
-    return error ? fail(EXIT_FAILED, "no signals: %s", uv_strerror(error)) : 0;
+    sigset_t wanted;
+    sigemptyset(&wanted);
+    sigaddset(&wanted, SIGTERM);
+    sigaddset(&wanted, SIGINT);
+    agent->signals.data = agent;
+    int error = signals_start(&agent->signals, &agent->loop, &wanted, on_signal);
+    if (error)
+        return fail(EXIT_FAILED, "no signals: %s", uv_strerror(error));
+    agent->has_signals = true;
+    return 0;
 }
 
-static int tell_ready(const struct agent *agent)
+static int start_door(struct agent *agent)
 {
-    uint32_t id = agent->config->id;
-    int fd = agent->config->ready_fd;
-    if (fd < 0)
-        return 0;
-    ssize_t written = write(fd, &id, sizeof id);
-    int error = errno;
-    close(fd);
-    if (written != (ssize_t)sizeof id)
-        return fail(EXIT_FAILED, "nobody waits for this member: %s", strerror(error));
+    int error = uv_poll_init(&agent->loop, &agent->door, agent->config->listen_fd);
+    if (error)
+        return fail(EXIT_FAILED, "cannot listen: %s", uv_strerror(error));
+    agent->listen_fd = agent->config->listen_fd;
+    agent->door.data = agent;
     return 0;
+}
+
+/* Whoever is started for the first time is in the view of the file, as all others are. */
+static int start_member(struct agent *agent)
+{
+    const struct cluster *cluster = agent->config->cluster;
+    int error = cop_view_create_static(cluster->n, &cluster->shape, cluster->first,
+                                       &agent->start);
+    if (error)
+        return fail(EXIT_FAILED, "no view of %u members in %s: %s", cluster->n,
+                    cluster->shape_text, cop_strerror(error));
+    begin_roll(agent);
+    if (!agent->config->is_first && cluster->quorum != COP_QUORUM_FIXED) {
+        ask_to_join(agent);
+        return 0;
+    }
+    int code = start_node(agent, agent->start);
+    agent->was_member = true;
+    agent->roll.is_member = true;
+    if (code == 0)
+        tell_parent(agent, false);
+    return code;
 }
 
 static int start(struct agent *agent)
 {
     int code = start_signals(agent);
     if (code == 0)
-        code = start_driver(agent);
+        code = start_door(agent);
     if (code == 0)
         code = start_server(agent);
     if (code == 0)
-        code = tell_ready(agent);
+        code = start_member(agent);
     return code;
+}
+
+static void set_title(const struct agent *agent)
+{
+    char title[16];
+    snprintf(title, sizeof title, "coppice:%.7s", agent->name);
+    /* Only what `ps` shows of us; a failure would change nothing. */
+    (void)prctl(PR_SET_NAME, title);
+}
+
+static void set_names(struct agent *agent)
+{
+    const struct agent_config *config = agent->config;
+    if (config->id == COP_ID_NONE) {
+        snprintf(agent->name, sizeof agent->name, "%s", config->name);
+        snprintf(agent->view_name, sizeof agent->view_name, "%s", config->name);
+        return;
+    }
+    cluster_name(config->cluster, config->id, agent->name);
+    snprintf(agent->view_name, sizeof agent->view_name, "n%u", (unsigned)config->id);
+}
+
+static int run(struct agent *agent)
+{
+    int error = uv_loop_init(&agent->loop);
+    if (error)
+        return fail(EXIT_FAILED, "no event loop: %s", uv_strerror(error));
+    cop__runner_init(&agent->runner, &agent->loop);
+    runs_init(&agent->runs, &agent->loop, agent->id);
+    int code = start(agent);
+    if (code != 0)
+        agent_stop(agent, code);
+    cop__runner_run(&agent->runner);
+    error = uv_loop_close(&agent->loop);
+    cop__runner_fini(&agent->runner);
+    if (error && agent->code == 0)
+        return fail(EXIT_FAILED, "handles are left open: %s", uv_strerror(error));
+    return agent->code;
 }
 
 int agent_run(const struct agent_config *config)
@@ -292,22 +494,20 @@ int agent_run(const struct agent_config *config)
     /* A peer that goes away while we write is news for the driver, not our end. */
     signal(SIGPIPE, SIG_IGN);
     agent->config = config;
+    agent->id = config->id;
+    agent->incarnation = config->incarnation;
+    agent->listen_fd = -1;
     agent->started_ns = now_ns();
     agent->log = (struct cop_log){write_log, agent, COP_LOG_INFO};
-    cluster_name(config->cluster, config->id, agent->name);
-    int error = uv_loop_init(&agent->loop);
-    if (error) {
-        free(agent);
-        return fail(EXIT_FAILED, "no event loop: %s", uv_strerror(error));
-    }
-    runs_init(&agent->runs, &agent->loop, config->id, config->cluster->n);
-    int code = start(agent);
-    if (code != 0)
-        stop(agent);
-    uv_run(&agent->loop, UV_RUN_DEFAULT);
-    error = uv_loop_close(&agent->loop);
-    if (error && code == 0)
-        code = fail(EXIT_FAILED, "handles are left open: %s", uv_strerror(error));
+    set_names(agent);
+    set_title(agent);
+    int code = run(agent);
+    if (agent->listen_fd >= 0)
+        close(agent->listen_fd);
+    if (config->socket != NULL)
+        unlink(config->socket);
+    cop_view_unref(agent->roll.view);
+    cop_view_unref(agent->start);
     free(agent);
     return code;
 }

@@ -7,15 +7,37 @@
 /* One member as a process: a node on its driver, and a socket for commands. */
 struct agent_config {
     const struct cluster *cluster;
-    cop_id id;
+    cop_id id;        /* of the file; COP_ID_NONE for somebody new */
+    const char *name; /* of somebody new */
     cop_incarnation incarnation;
-    int listen_fd; /* given away */
-    int ready_fd;  /* gets the id, 4 bytes, when all is set up; -1: nobody waits */
+    /*
+     * The first start of a member takes the view of the file. Every other one asks for an
+     * invitation, `contact` before the members of the file (length 0: only those), and
+     * joins.
+     */
+    bool is_first;
+    bool is_spare;
+    struct cop__address contact;
+    const char *where;  /* the address that others are told; NULL: that of the file */
+    int listen_fd;      /* given away */
+    const char *socket; /* to be removed at the end; NULL: none */
+    int note_fd;        /* gets an agent_note after every change; -1: nobody waits */
+    uint32_t slot;      /* for the notes */
     const char *command_path; /* NULL: no commands */
 };
 
+/* What the parent of an agent is told. Written at once, so notes do not mix. */
+struct agent_note {
+    uint32_t slot;
+    cop_id id;
+    cop_incarnation incarnation;
+    cop_epoch epoch;  /* of its view; 0 while it has none that it is in */
+    uint64_t waiting; /* 1: it cannot be taken in, for its cluster is degraded */
+};
+
 /*
- * Runs until SIGTERM or SIGINT. Returns an exit code after one line on standard error.
+ * Runs until SIGTERM or SIGINT, or until it has left. Returns an exit code after one line
+ * on standard error.
  */
 int agent_run(const struct agent_config *config);
 

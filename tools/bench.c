@@ -286,8 +286,11 @@ int bench_sweep(const struct bench_config *config, struct progress *progress,
     char name[32], shape[32];
     snprintf(name, sizeof name, "bench-%d", (int)getpid());
     snprintf(shape, sizeof shape, "kary:%" PRIu32, config->arity);
-    const struct keeper_config keeper = {
-        .n = config->n, .shape = shape, .tcp = config->tcp, .is_private = true};
+    const struct keeper_config keeper = {.n = config->n,
+                                         .shape = shape,
+                                         .quorum = "majority",
+                                         .tcp = config->tcp,
+                                         .is_private = true};
     *out = (struct bench_result){0};
     int code = make_turns(config, &turns);
     if (code == 0) {

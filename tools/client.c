@@ -53,13 +53,7 @@ pid_t client_peer(const struct client *client)
 
 int client_send(struct client *client, enum verb verb, const struct cop_buf *body)
 {
-    struct cop__msg_command command = {.token = ++client->token,
-                                       .verb = (uint16_t)verb};
-    if (body != NULL)
-        command.body = (struct cop__bytes){body->data, body->length};
-    struct cop_buf *payload = cop__encode_command(&command);
-    struct cop_buf *packed = payload ? command_pack(COP__KIND_COMMAND, payload) : NULL;
-    cop_buf_unref(payload);
+    struct cop_buf *packed = command_make(++client->token, verb, body);
     if (packed == NULL)
         return COP_ENOMEM;
     int error = 0;

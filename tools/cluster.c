@@ -7,6 +7,8 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -142,13 +144,69 @@ static int parse_id(const char *text, uint8_t out[16])
     return 0;
 }
 
+int cluster_parse_quorum(const char *text, enum cop_quorum *out, const char **names)
+{
+    static const struct {
+        const char *text;
+        enum cop_quorum quorum;
+    } words[] = {{"majority", COP_QUORUM_MAJORITY},
+                 {"none", COP_QUORUM_NONE},
+                 {"fixed", COP_QUORUM_FIXED}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(words[i].text, text) == 0) {
+            *out = words[i].quorum;
+            *names = "";
+            return 0;
+        }
+    if (strncmp(text, "has:", 4) != 0 || text[4] == '\0')
+        return COP_EINVAL;
+    *out = COP_QUORUM_HAS;
+    *names = text + 4;
+    return 0;
+}
+
+static int read_quorum(struct cluster *cluster, const char *value, char *message,
+                       size_t size)
+{
+    const char *names;
+    if (strlen(value) >= sizeof cluster->quorum_text ||
+        cluster_parse_quorum(value, &cluster->quorum, &names) != 0)
+        return bad(message, size, "quorum is majority, none, fixed or has:NAMES");
+    snprintf(cluster->quorum_text, sizeof cluster->quorum_text, "%s", value);
+    return 0;
+}
+
+/* The names can be looked up once the members are known. */
+static int resolve_quorum(struct cluster *cluster, const char *path, char *message,
+                          size_t size)
+{
+    const char *names;
+    char why[200] = "";
+    if (cluster->quorum != COP_QUORUM_HAS)
+        return 0;
+    COP_ASSERT(cluster_parse_quorum(cluster->quorum_text, &cluster->quorum, &names) ==
+               0);
+    char *texts[] = {(char *)(uintptr_t)names};
+    if (cluster_select(cluster, texts, 1, &cluster->quorum_ids, why, sizeof why) != 0)
+        return bad(message, size, "%s: quorum: %s", path, why);
+    return 0;
+}
+
 /* "key value" in front of the members. */
 static int read_setting(struct cluster *cluster, const char *line, char *message,
                         size_t size)
 {
-    char key[16], value[128];
-    if (sscanf(line, "%15s %127s", key, value) != 2)
+    char key[16], value[256];
+    if (sscanf(line, "%15s %255s", key, value) != 2)
         return bad(message, size, "expected \"key value\" or \"ID NAME ADDRESS\"");
+    if (strcmp(key, "quorum") == 0)
+        return read_quorum(cluster, value, message, size);
+    if (strcmp(key, "directory") == 0) {
+        if (strlen(value) >= sizeof cluster->directory || value[0] != '/')
+            return bad(message, size, "the directory is a path from the root");
+        snprintf(cluster->directory, sizeof cluster->directory, "%s", value);
+        return 0;
+    }
     if (strcmp(key, "cluster") == 0)
         return parse_id(value, cluster->id)
                    ? bad(message, size, "the id of a cluster is 32 digits 0-9, a-f")
@@ -297,19 +355,55 @@ static int set_directory(struct cluster *cluster, const char *path, char *messag
     return 0;
 }
 
+static const struct cluster defaults = {.instance = 1,
+                                        .first = 1,
+                                        .shape_text = "radix:4",
+                                        .quorum_text = "majority",
+                                        .quorum = COP_QUORUM_MAJORITY};
+
+/* What the text says, when it is there. */
+static int read_all(struct cluster *cluster, const char *path, bool trusted,
+                    char *message, size_t size)
+{
+    int error = cop_shape_parse(cluster->shape_text, &cluster->shape, message, size);
+    if (!error)
+        error = read_lines(cluster, path, trusted, message, size);
+    if (!error && !trusted)
+        error = check_names(cluster, path, message, size);
+    if (!error)
+        error = resolve_quorum(cluster, path, message, size);
+    return error;
+}
+
 int cluster_open(const char *path, bool trusted, struct cluster *out, char *message,
                  size_t size)
 {
-    struct cluster cluster = {.instance = 1, .first = 1, .shape_text = "radix:4"};
+    struct cluster cluster = defaults;
     int error = set_directory(&cluster, path, message, size);
-    if (!error)
-        error = cop_shape_parse(cluster.shape_text, &cluster.shape, message, size);
     if (!error)
         error = map_file(&cluster, path, message, size);
     if (!error)
-        error = read_lines(&cluster, path, trusted, message, size);
-    if (!error && !trusted)
-        error = check_names(&cluster, path, message, size);
+        error = read_all(&cluster, path, trusted, message, size);
+    if (error) {
+        cluster_close(&cluster);
+        return error;
+    }
+    *out = cluster;
+    return 0;
+}
+
+int cluster_read(const char *origin, const char *text, size_t length,
+                 struct cluster *out, char *message, size_t size)
+{
+    struct cluster cluster = defaults;
+    cluster.is_copy = true;
+    cluster.size = length;
+    cluster.text = malloc(length + 1);
+    int error = cluster.text ? set_directory(&cluster, ".", message, size) : COP_ENOMEM;
+    if (!error) {
+        memcpy(cluster.text, text, length);
+        error = read_all(&cluster, origin, false, message, size);
+    }
     if (error) {
         cluster_close(&cluster);
         return error;
@@ -320,12 +414,45 @@ int cluster_open(const char *path, bool trusted, struct cluster *out, char *mess
 
 void cluster_close(struct cluster *cluster)
 {
-    if (cluster->text != NULL)
+    if (cluster->is_copy)
+        free(cluster->text);
+    else if (cluster->text != NULL)
         munmap(cluster->text, cluster->size);
     free(cluster->index);
+    cop_ranks_free(&cluster->quorum_ids);
     cluster->text = NULL;
     cluster->index = NULL;
     cluster->n = 0;
+}
+
+/* ---- as a text ------------------------------------------------------------------- */
+
+char *cluster_describe(const struct cluster *cluster, size_t *length)
+{
+    char line[LINE_MAX_BYTES + 1], *text = NULL;
+    char directory[PATH_MAX];
+    FILE *out = open_memstream(&text, length);
+    if (out == NULL)
+        return NULL;
+    fputs("cluster ", out);
+    for (int i = 0; i < 16; i++)
+        fprintf(out, "%02x", cluster->id[i]);
+    fprintf(out, "\ninstance %" PRIu64 "\nfirst %" PRIu64 "\nshape %s\nquorum %s\n",
+            cluster->instance, cluster->first, cluster->shape_text,
+            cluster->quorum_text);
+    if (realpath(cluster->directory, directory) != NULL)
+        fprintf(out, "directory %s\n", directory);
+    size_t at = cluster->index[0];
+    for (cop_id id = 0; id < cluster->n; id++) {
+        do
+            at = line_at(cluster, at, line);
+        while (!is_member_line(line));
+        fprintf(out, "%s\n", line);
+    }
+    if (fclose(out) == 0)
+        return text;
+    free(text);
+    return NULL;
 }
 
 /* ---- asking it ------------------------------------------------------------------- */

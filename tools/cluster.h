@@ -14,6 +14,8 @@
  *   instance 1                      (which start of it; 1 if left out)
  *   first 1                         (incarnation in which all begin; 1 if left out)
  *   shape radix:4                   (radix:4 if left out)
+ *   quorum majority                 (majority if left out; none, fixed, has:NAMES)
+ *   directory /run/x                (for relative paths; that of the file if left out)
  *   0 n0 unix:m0.sock               (a path is relative to the file's directory)
  *   1 n1 tcp:127.0.0.1:7001
  *   2 n2 tcp:[::1]:7002
@@ -32,11 +34,15 @@ struct cluster {
     cop_incarnation first;
     struct cop_shape shape;
     char shape_text[64];
+    char quorum_text[128];
+    enum cop_quorum quorum;
+    struct cop_ranks quorum_ids; /* has:NAMES */
     uint32_t n;
 
     char directory[256]; /* for relative paths */
     char *text;          /* mapped */
     size_t size;
+    bool is_copy;    /* of a text, not mapped */
     uint32_t *index; /* offset of every CLUSTER_STRIDE-th member's line */
 };
 
@@ -48,7 +54,19 @@ struct cluster {
  */
 int cluster_open(const char *path, bool trusted, struct cluster *out, char *message,
                  size_t size);
+/* The same for a text that somebody sent; `origin` stands in messages for the file. */
+int cluster_read(const char *origin, const char *text, size_t length,
+                 struct cluster *out, char *message, size_t size);
 void cluster_close(struct cluster *cluster);
+
+/*
+ * The whole of it as a text that cluster_read understands anywhere on this machine, or,
+ * with TCP, anywhere. To be freed; NULL: no memory.
+ */
+char *cluster_describe(const struct cluster *cluster, size_t *length);
+
+/* Reads "majority", "none", "fixed" or "has:NAMES"; *names are behind the colon. */
+int cluster_parse_quorum(const char *text, enum cop_quorum *out, const char **names);
 
 /* The name of a member that exists. */
 void cluster_name(const struct cluster *cluster, cop_id id,

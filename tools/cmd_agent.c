@@ -6,37 +6,16 @@
 #include "say.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <time.h>
-#include <unistd.h>
 
-/* What was typed, or what a keeper gave. */
+/* What was typed. */
 struct options {
     const char *members, *listen, *command, *id;
-    uint64_t incarnation, listen_fd, ready_fd, parent;
-    bool insecure;
+    uint64_t incarnation;
+    bool insecure, first;
 };
-
-#define NO_FD UINT64_MAX
-
-/*
- * A member dies with its keeper. The keeper may have died before we asked for that:
- * then our parent is no longer the one that we were told of.
- */
-static int die_with_parent(uint64_t parent)
-{
-    if (parent == 0)
-        return 0;
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
-        return fail(EXIT_FAILED, "prctl: %s", strerror(errno));
-    if ((uint64_t)getppid() != parent)
-        return fail(EXIT_FAILED, "the keeper is gone");
-    return 0;
-}
 
 /* An id, or the name of a member. */
 static int find_self(const struct cluster *cluster, const char *text, cop_id *out)
@@ -71,10 +50,6 @@ static int open_listener(const struct cluster *cluster, cop_id self,
 {
     struct cop__address address;
     char text[160], message[200];
-    if (options->listen_fd != NO_FD) {
-        *out = (int)options->listen_fd;
-        return 0;
-    }
     cluster_address_text(cluster, self, text, sizeof text);
     const char *where = options->listen ? options->listen : text;
     const char *directory = options->listen ? "." : cluster->directory;
@@ -102,27 +77,22 @@ static cop_incarnation incarnation_of_now(void)
     return (cop_incarnation)now.tv_sec * COP_SEC + (cop_incarnation)now.tv_nsec;
 }
 
-static void set_title(const struct cluster *cluster, cop_id self)
-{
-    char name[NODESET_NAME_LENGTH + 1], title[16];
-    cluster_name(cluster, self, name);
-    snprintf(title, sizeof title, "coppice:%.7s", name);
-    /* Only what `ps` shows of us; a failure would change nothing. */
-    (void)prctl(PR_SET_NAME, title);
-}
-
 static int run(const struct options *options, const struct cluster *cluster)
 {
     struct agent_config config = {
         .cluster = cluster,
         .incarnation = options->incarnation,
-        .ready_fd = options->ready_fd == NO_FD ? -1 : (int)options->ready_fd,
+        .is_first = options->first,
+        .where = options->listen,
+        .note_fd = -1,
         .command_path = options->command,
     };
     int code = find_self(cluster, options->id, &config.id);
     if (code)
         return code;
-    if (config.incarnation == 0)
+    if (options->first && options->incarnation == 0)
+        config.incarnation = cluster->first;
+    else if (config.incarnation == 0)
         config.incarnation = incarnation_of_now();
     if (config.incarnation < cluster->first)
         return fail(EXIT_USAGE, "agent: --incarnation must be at least %llu, the first",
@@ -130,15 +100,13 @@ static int run(const struct options *options, const struct cluster *cluster)
     code = open_listener(cluster, config.id, options, &config.listen_fd);
     if (code)
         return code;
-    set_title(cluster, config.id);
-    if (options->ready_fd == NO_FD)
-        fprintf(stderr, "coppice: member %s of %u is up\n", options->id, cluster->n);
+    fprintf(stderr, "coppice: member %s of %u is up\n", options->id, cluster->n);
     return agent_run(&config);
 }
 
 int cmd_agent(int argc, char **argv)
 {
-    struct options got = {.listen_fd = NO_FD, .ready_fd = NO_FD};
+    struct options got = {0};
     const struct args_option options[] = {
         {0, "members", "FILE", "who is in the cluster, and where", ARGS_TEXT,
          &got.members, 0, 0},
@@ -150,14 +118,10 @@ int cmd_agent(int argc, char **argv)
          &got.command, 0, 0},
         {0, "incarnation", "N", "of this life; the time of day otherwise", ARGS_NUMBER,
          &got.incarnation, 1, UINT64_MAX - 1},
+        {0, "first", NULL, "its first start: it is in the view that FILE describes",
+         ARGS_FLAG, &got.first, 0, 0},
         {0, "insecure", NULL, "allow TCP without encryption", ARGS_FLAG, &got.insecure,
          0, 0},
-        {0, "listen-fd", "FD", "listen on this descriptor (keepers)", ARGS_NUMBER,
-         &got.listen_fd, 0, 65535},
-        {0, "ready-fd", "FD", "tell this pipe when ready (keepers)", ARGS_NUMBER,
-         &got.ready_fd, 0, 65535},
-        {0, "parent", "PID", "die with this parent (keepers)", ARGS_NUMBER, &got.parent,
-         1, INT32_MAX},
         {0},
     };
     struct args args = {
@@ -177,10 +141,7 @@ int cmd_agent(int argc, char **argv)
         return fail(EXIT_USAGE,
                     "agent: --members and --id are needed (try: coppice help "
                     "agent)");
-    code = die_with_parent(got.parent);
-    if (code)
-        return code;
-    if (cluster_open(got.members, got.parent != 0, &cluster, message, sizeof message))
+    if (cluster_open(got.members, false, &cluster, message, sizeof message))
         return fail(EXIT_USAGE, "%s", message);
     code = run(&got, &cluster);
     cluster_close(&cluster);

@@ -117,9 +117,9 @@ static uint32_t find_hit(const struct demo *demo, const struct asker *asker)
 /*
  * The first probe that came back without the victim, which is when the tree was whole.
  */
-static uint32_t find_healed(const struct asker *asker, uint32_t hit)
+static uint32_t find_healed(const struct asker *asker, uint32_t n, uint32_t hit)
 {
-    while (hit + 1 < asker->count && asker->samples[hit].answered == asker->members)
+    while (hit + 1 < asker->count && asker->samples[hit].answered == n)
         hit++;
     return hit;
 }
@@ -163,15 +163,15 @@ static int show_latencies(const struct asker *asker)
     return 0;
 }
 
-static void show_probe(const struct asker *asker, uint32_t i, cop_time most,
+static void show_probe(const struct asker *asker, uint32_t n, uint32_t i, cop_time most,
                        const char *remark)
 {
     const struct probe_sample *sample = &asker->samples[i];
     struct bars bars = {.out = stdout, .utf8 = has_utf8(), .width = BAR_WIDTH / 2};
     char took[DURATION_SIZE];
-    bool all = sample->answered == asker->members;
+    bool all = sample->answered == n;
     printf("  %7" PRIu32 "   %s%3" PRIu32 " of %" PRIu32 "%s  %9s  ", i + 1,
-           colour(stdout, all ? GREEN : YELLOW), sample->answered, asker->members,
+           colour(stdout, all ? GREEN : YELLOW), sample->answered, n,
            colour(stdout, PLAIN), print_duration(sample->elapsed_ns, took));
     bars_draw(&bars, (double)sample->elapsed_ns, (double)most);
     printf("%s%s\n", remark[0] ? "  <- " : "", remark);
@@ -185,7 +185,8 @@ static const char *remark_on(uint32_t i, uint32_t hit, uint32_t healed)
     return i == healed ? "healed" : "";
 }
 
-static void show_around(const struct asker *asker, uint32_t hit, uint32_t healed)
+static void show_around(const struct asker *asker, uint32_t n, uint32_t hit,
+                        uint32_t healed)
 {
     uint32_t from = hit > AROUND ? hit - AROUND : 0;
     uint32_t to = healed + AROUND + 1;
@@ -198,7 +199,7 @@ static void show_around(const struct asker *asker, uint32_t hit, uint32_t healed
     printf("  %s%7s   %-8s  %9s%s\n", colour(stdout, DIM), "probe", "answered", "took",
            colour(stdout, PLAIN));
     for (uint32_t i = from; i < to; i++)
-        show_probe(asker, i, most, remark_on(i, hit, healed));
+        show_probe(asker, n, i, most, remark_on(i, hit, healed));
 }
 
 static void show_next(void)
@@ -231,7 +232,7 @@ static int open_cluster(struct demo *demo)
 
 static int show_death(const struct demo *demo, const struct asker *asker)
 {
-    uint32_t hit = find_hit(demo, asker), healed = find_healed(asker, hit);
+    uint32_t hit = find_hit(demo, asker), healed = find_healed(asker, demo->n, hit);
     char took[DURATION_SIZE];
     int code = check_probes(demo, asker, hit, healed);
     char *children = orphans(demo);
@@ -242,7 +243,7 @@ static int show_death(const struct demo *demo, const struct asker *asker)
         cop_time end = last->at_ns + last->elapsed_ns;
         printf("\n%sIn the middle of them: kill -9 of n1 (pid %d)%s\n\n",
                colour(stdout, BOLD), (int)demo->victim_pid, colour(stdout, PLAIN));
-        show_around(asker, hit, healed);
+        show_around(asker, demo->n, hit, healed);
         printf("\n  %s after the kill a probe had its answer from everybody else;\n"
                "  n0 had taken over %s\n",
                print_duration(end > demo->killed_ns ? end - demo->killed_ns : 0, took),
@@ -279,8 +280,11 @@ static int play(struct demo *demo)
 static int run(struct demo *demo)
 {
     char took[DURATION_SIZE];
-    const struct keeper_config keeper = {
-        .n = demo->n, .shape = SHAPE, .tcp = demo->tcp, .is_private = true};
+    const struct keeper_config keeper = {.n = demo->n,
+                                         .shape = SHAPE,
+                                         .quorum = "majority",
+                                         .tcp = demo->tcp,
+                                         .is_private = true};
     cop_time begun = now_ns();
     int code = local_up(demo->name, &keeper);
     if (code)

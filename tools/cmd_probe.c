@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "args.h"
 #include "asker.h"
+#include "base/rankset.h"
 #include "commands.h"
 #include "json.h"
 #include "local.h"
@@ -17,12 +18,10 @@ struct options {
     bool as_json;
 };
 
-/*
- * What to print, and what the names of members are taken from (NULL: from their ids).
- */
+/* What to print. */
 struct report {
-    const struct cluster *cluster;
     const struct asker *asker;
+    const struct roll *roll;
     cop_time *times; /* sorted */
     char *dead, *silent;
     uint32_t complete; /* probes that everybody answered */
@@ -37,22 +36,40 @@ static cop_time at_permille(const struct report *report, uint64_t permille)
     return report->times[(last * permille + 500) / 1000];
 }
 
-static char *fold(const struct cluster *cluster, const struct cop_ranks *ids)
+/* Names, or ids where the names are not known (cluster NULL). */
+static char *fold(const struct cluster *cluster, const struct roll *roll,
+                  const struct cop_ranks *ids)
 {
-    return cluster ? cluster_fold(cluster, ids->items, ids->count)
+    return cluster ? roll_fold(roll, cluster, ids->items, ids->count)
                    : nodeset_fold_ids("", ids->items, ids->count);
 }
 
-static int make_report(const struct cluster *cluster, const struct asker *asker,
-                       struct report *out)
+/*
+ * Who is known to be lost: found by the probe, or by an earlier one, and out of the view
+ * for it by now. Who has left with a goodbye is not missed.
+ */
+static char *fold_dead(const struct cluster *cluster, const struct roll *roll,
+                       const struct cop_ranks *found)
 {
-    struct report report = {.cluster = cluster, .asker = asker};
+    struct cop_ranks dead = {0};
+    int error = roll_select(roll, roll_is_removed, &dead);
+    for (uint32_t i = 0; i < found->count && !error; i++)
+        error = cop__rankset_put(&dead, found->items[i]);
+    char *names = error ? NULL : fold(cluster, roll, &dead);
+    cop_ranks_free(&dead);
+    return names;
+}
+
+static int make_report(const struct cluster *cluster, const struct asker *asker,
+                       const struct roll *roll, struct report *out)
+{
+    struct report report = {.asker = asker, .roll = roll};
     report.times = asker_sorted(asker, 0, asker->count);
-    report.dead = fold(cluster, &asker->dead);
-    report.silent = fold(cluster, &asker->silent);
+    report.dead = fold_dead(cluster, roll, &asker->dead);
+    report.silent = fold(cluster, roll, &asker->silent);
     for (uint32_t i = 0; i < asker->count; i++) {
         const struct probe_sample *sample = &asker->samples[i];
-        report.complete += sample->status == 0 && sample->answered == asker->members;
+        report.complete += sample->status == 0 && sample->dead + sample->silent == 0;
         report.failed += sample->status != 0;
     }
     *out = report;
@@ -76,6 +93,8 @@ static void print_json(const struct report *report)
     json_put_string(&json, "schema", "coppice.probe.v1");
     json_put_u64(&json, "from", asker->self);
     json_put_u64(&json, "members", asker->members);
+    json_put_u64(&json, "epoch", cop_view_epoch(report->roll->view));
+    json_put_bool(&json, "degraded", report->roll->is_degraded);
     json_put_u64(&json, "answered", last->answered);
     json_put_string(&json, "dead", report->dead);
     json_put_string(&json, "silent", report->silent);
@@ -107,6 +126,8 @@ static void print_text(const struct report *report)
     printf("%-9s %s%" PRIu32 " of %" PRIu32 "%s\n", "answered",
            colour(stdout, all ? GREEN : YELLOW), last->answered, asker->members,
            colour(stdout, PLAIN));
+    if (report->roll->is_degraded)
+        printf("%-9s too few members can be reached to change the view\n", "degraded");
     print_names("dead", report->dead, RED);
     print_names("silent", report->silent, YELLOW);
     if (asker->count > 1)
@@ -125,12 +146,13 @@ static void print_text(const struct report *report)
 static int open_member(struct local *local, const char *from, struct client *out)
 {
     struct cop_ranks ids = {0};
+    struct roll roll;
     char *texts[] = {(char *)(uintptr_t)from};
     if (from == NULL) {
-        for (cop_id id = 0; id < local->cluster.n; id++)
-            if (local_connect(local, id, out) == 0)
-                return 0;
-        return fail(EXIT_NO_CLUSTER, "no member of '%s' lives", local->dir.name);
+        int none = local_connect_any(local, out, &roll);
+        if (none == 0)
+            roll_free(&roll);
+        return none;
     }
     int code = local_select(local, "probe", texts, 1, &ids);
     if (code)
@@ -149,23 +171,33 @@ static int ask(struct client *client, const struct probe_command *command,
 {
     struct asker asker;
     struct report report;
+    struct roll roll;
     int error = asker_run(client, command, NULL, NULL, &asker);
+    /* After the probe: whom that found is in one of the two. */
+    if (!error) {
+        error = client_roll(client, 0, command->timeout_ns, &roll);
+        if (error)
+            asker_free(&asker);
+    }
     if (error == COP_ETIMEDOUT || error == COP_ELOST)
         return fail(EXIT_FAILED, "the agent that was asked %s",
                     error == COP_ELOST ? "is gone" : "does not answer");
+    if (error == COP_ESTATE)
+        return fail(EXIT_REFUSED, "the agent that was asked is not in the view");
     if (error)
         return fail(EXIT_FAILED, "the probe failed: %s", cop_strerror(error));
     int code = EXIT_DONE;
-    if (make_report(cluster, &asker, &report) != 0)
+    if (make_report(cluster, &asker, &roll, &report) != 0)
         code = fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
     else if (as_json)
         print_json(&report);
     else
         print_text(&report);
-    if (code == EXIT_DONE && report.complete < asker.count)
+    if (code == EXIT_DONE && (report.complete < asker.count || report.dead[0] != '\0'))
         code = EXIT_FAILED;
     free_report(&report);
     asker_free(&asker);
+    roll_free(&roll);
     return code;
 }
 
@@ -225,7 +257,8 @@ int cmd_probe(int argc, char **argv)
         .text =
             "Asks every member, in a tree, whether it is there, and prints how many\n"
             "answered, who is dead, who was silent, and how long it took.\n"
-            "Exit status: 0 all answered, 1 some did not, 3 no such cluster.",
+            "Exit status: 0 all answered and nobody is dead, 1 otherwise, 3 no such\n"
+            "cluster, 4 the member that was asked is not in the view.",
         .options = options,
     };
     struct settings settings;

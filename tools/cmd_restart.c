@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "args.h"
+#include "asker.h"
 #include "commands.h"
 #include "local.h"
 #include "say.h"
@@ -10,22 +11,60 @@
 
 #define RESTART_TIMEOUT_NS (60 * COP_SEC)
 
-/* The keeper answers with those that did not come back. */
-static int check_failed(const struct local *local, const struct client_reply *reply)
+/* The keeper answers with those that did not come back, and those that are not let in. */
+static int check_reply(const struct local *local, const struct client_reply *reply)
 {
-    struct cop_ranks failed = {0};
-    uint32_t ignored;
-    if (ids_decode(reply->body, &ignored, &failed) != 0)
+    struct restart_reply got;
+    if (restart_reply_decode(reply->body, &got) != 0)
         return fail(EXIT_FAILED, "the keeper says something unintelligible");
     int code = 0;
-    if (failed.count > 0) {
-        char *names = cluster_fold(&local->cluster, failed.items, failed.count);
+    const struct cop_ranks *ids = got.failed.count > 0 ? &got.failed : &got.waiting;
+    char *names = cluster_fold(&local->cluster, ids->items, ids->count);
+    if (got.failed.count > 0)
         code = fail(EXIT_FAILED, "could not be started: %s; see %s/log",
                     names ? names : "?", local->dir.path);
-        free(names);
-    }
-    cop_ranks_free(&failed);
+    else if (got.waiting.count > 0)
+        code = fail(EXIT_REFUSED,
+                    "started, but not in the view: %s; too few members are left to "
+                    "let them in",
+                    names ? names : "?");
+    free(names);
+    restart_reply_free(&got);
     return code;
+}
+
+/* Whoever has the latest view of those that came back. */
+static cop_id find_latest(const struct local *local, const struct cop_ranks *ids)
+{
+    cop_id latest = ids->items[0];
+    cop_epoch most = 0;
+    for (uint32_t i = 0; i < ids->count; i++) {
+        struct roll roll;
+        if (local_roll(local, ids->items[i], &roll) != 0)
+            continue;
+        if (cop_view_epoch(roll.view) > most) {
+            most = cop_view_epoch(roll.view);
+            latest = ids->items[i];
+        }
+        roll_free(&roll);
+    }
+    return latest;
+}
+
+/*
+ * They are in the view; now until the others know. Who is asked from a later view than its
+ * own gets that first, so a probe from the latest goes through all of them.
+ */
+static void settle(const struct local *local, const struct cop_ranks *ids)
+{
+    const struct probe_command command = {.count = 1, .timeout_ns = 2 * COP_SEC};
+    struct client client;
+    struct asker asker;
+    if (local_connect(local, find_latest(local, ids), &client) != 0)
+        return;
+    if (asker_run(&client, &command, NULL, NULL, &asker) == 0)
+        asker_free(&asker);
+    client_close(&client);
 }
 
 static int restart(struct local *local, const struct cop_ranks *ids)
@@ -36,7 +75,11 @@ static int restart(struct local *local, const struct cop_ranks *ids)
         return fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
     int code = local_call(local, VERB_RESTART, body, RESTART_TIMEOUT_NS, &reply);
     cop_buf_unref(body);
-    return code ? code : check_failed(local, &reply);
+    if (code == 0)
+        code = check_reply(local, &reply);
+    if (code == 0)
+        settle(local, ids);
+    return code;
 }
 
 static int run(const char *name, const struct args *args)
@@ -67,7 +110,8 @@ int cmd_restart(int argc, char **argv)
         .text =
             "Starts members of a local cluster again, with their old id, name and\n"
             "address and a new incarnation; those that live are killed first. Returns\n"
-            "when they are up.",
+            "when they are in the view again, and all others know.\n"
+            "Exit status: 4 if too few members are left to let them in.",
         .options = options,
         .least = 1,
         .most = INT_MAX,

@@ -31,6 +31,29 @@ static void print_result(const struct settings *settings, uint64_t n,
     json_end_object(&json);
 }
 
+/* A quorum of members that there are not would keep all from starting. */
+static int check_quorum(const char *text, uint64_t n)
+{
+    enum cop_quorum quorum;
+    const char *names;
+    struct nodeset set = {0};
+    char message[200];
+    int code = 0;
+    if (cluster_parse_quorum(text, &quorum, &names) != 0 || quorum != COP_QUORUM_HAS)
+        return 0;
+    if (nodeset_parse(names, NULL, &set, message, sizeof message) != 0)
+        return fail(EXIT_USAGE, "up: --quorum %s: %s", text, message);
+    for (uint32_t i = 0; i < set.count && code == 0; i++) {
+        uint64_t id;
+        if (set.names[i][0] != 'n' ||
+            parse_number(set.names[i] + 1, 0, n - 1, &id) != 0)
+            code = fail(EXIT_USAGE, "up: --quorum %s: there is no member '%s'", text,
+                        set.names[i]);
+    }
+    nodeset_free(&set);
+    return code;
+}
+
 int cmd_up(int argc, char **argv)
 {
     uint64_t n = 0;
@@ -44,6 +67,8 @@ int cmd_up(int argc, char **argv)
         {0, "name", "NAME", "of the cluster", ARGS_TEXT, &flags[SETTING_name], 0, 0},
         {0, "transport", "unix|tcp", "Unix sockets, or TCP on the loopback", ARGS_TEXT,
          &flags[SETTING_transport], 0, 0},
+        {0, "quorum", "QUORUM", "majority, none, has:NAMES, or fixed: no views",
+         ARGS_TEXT, &flags[SETTING_quorum], 0, 0},
         {0, "insecure", NULL, "allow TCP without encryption", ARGS_FLAG, &insecure, 0,
          0},
         {0, "json", NULL, "print one object: coppice.up.v1", ARGS_FLAG, &as_json, 0, 0},
@@ -67,10 +92,13 @@ int cmd_up(int argc, char **argv)
     if (code == 0 && settings_is_tcp(&settings) && !insecure)
         code =
             fail(EXIT_USAGE, "up: TCP is not encrypted yet; type --insecure to use it");
+    if (code == 0)
+        code = check_quorum(settings.at[SETTING_quorum].value, n);
     cop_time begun = now_ns();
     const struct keeper_config config = {
         .n = (uint32_t)n,
         .shape = settings.at[SETTING_shape].value,
+        .quorum = settings.at[SETTING_quorum].value,
         .tcp = code == 0 && settings_is_tcp(&settings),
     };
     if (code == 0)

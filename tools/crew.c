@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "crew.h"
 
+#include "agent.h"
 #include "base/assert.h"
+#include "commands.h"
 #include "listen.h"
+#include "say.h"
 
 #include <coppice/error.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -96,18 +99,19 @@ int crew_bind(struct crew *crew, cop_id *failed)
     return 0;
 }
 
-int crew_write_file(const struct crew *crew, const uint8_t id[16], const char *shape)
+int crew_write_file(const struct crew *crew, const uint8_t id[16], const char *shape,
+                    const char *quorum)
 {
     char path[DIR_PATH_SIZE + 16];
-    snprintf(path, sizeof path, "%s/members", crew->dir->path);
+    snprintf(path, sizeof path, "%s/" CLUSTER_FILE, crew->dir->path);
     FILE *out = fopen(path, "wxe");
     if (out == NULL)
         return -errno;
     fputs("cluster ", out);
     for (int i = 0; i < 16; i++)
         fprintf(out, "%02x", id[i]);
-    fprintf(out, "\ninstance %" PRIu64 "\nfirst %" PRIu64 "\nshape %s\n", crew->first,
-            crew->first, shape);
+    fprintf(out, "\ninstance %" PRIu64 "\nfirst %" PRIu64 "\nshape %s\nquorum %s\n",
+            crew->first, crew->first, shape, quorum);
     for (cop_id i = 0; i < crew->n; i++)
         if (crew->tcp)
             fprintf(out, "%u " CREW_NAME " tcp:127.0.0.1:%u\n", i, i,
@@ -123,52 +127,74 @@ int crew_write_file(const struct crew *crew, const uint8_t id[16], const char *s
 
 /* ---- processes ------------------------------------------------------------------- */
 
-/*
- * The path, so that `ps` shows our name; a program that was replaced runs on all the
- * same.
- */
-static void find_program(char *out, size_t size)
+/* The rest of the keeper's descriptors are closed, what it holds in memory is not used. */
+static int inherit(const struct crew *crew, cop_id id)
 {
-    ssize_t length = readlink("/proc/self/exe", out, size - 1);
-    out[length > 0 ? length : 0] = '\0';
-    if (length <= 0 || access(out, X_OK) != 0)
-        snprintf(out, size, "/proc/self/exe");
+    if (dup2(crew->members[id].listen_fd, CHILD_LISTEN_FD) < 0 ||
+        dup2(crew->ready_fd, CHILD_READY_FD) < 0 ||
+        close_range(CHILD_READY_FD + 1, ~0u, 0) != 0)
+        return fail(EXIT_FAILED, "descriptors: %s", strerror(errno));
+    return 0;
 }
 
-struct words {
-    char id[16], incarnation[24], parent[16];
-    char members[DIR_PATH_SIZE + 16], command[DIR_PATH_SIZE];
-};
-
-static int run_agent(const struct crew *crew, cop_id id, pid_t *pid)
+/*
+ * A member dies with its keeper. The keeper may have died before we asked for that:
+ * then our parent is no longer the one that forked us.
+ */
+static int die_with(pid_t keeper)
 {
-    struct words w;
-    char program[4096];
-    posix_spawn_file_actions_t actions;
-    const struct crew_member *member = &crew->members[id];
-    snprintf(w.id, sizeof w.id, "%u", id);
-    snprintf(w.incarnation, sizeof w.incarnation, "%" PRIu64, member->incarnation);
-    snprintf(w.parent, sizeof w.parent, "%d", (int)getpid());
-    snprintf(w.members, sizeof w.members, "%s/members", crew->dir->path);
-    make_path(crew, 'c', id, w.command);
-    find_program(program, sizeof program);
-    const char *argv[] = {
-        "coppice",     "agent",  "--members",     w.members,     "--id",      w.id,
-        "--parent",    w.parent, "--incarnation", w.incarnation, "--command", w.command,
-        "--listen-fd", "3",      "--ready-fd",    "4",           NULL};
-    int error = posix_spawn_file_actions_init(&actions);
-    if (error)
-        return -error;
-    error =
-        posix_spawn_file_actions_adddup2(&actions, member->listen_fd, CHILD_LISTEN_FD);
-    if (!error)
-        error =
-            posix_spawn_file_actions_adddup2(&actions, crew->ready_fd, CHILD_READY_FD);
-    if (!error)
-        error = posix_spawn(pid, program, &actions, NULL,
-                            (char *const *)(uintptr_t)argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    return -error;
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
+        return fail(EXIT_FAILED, "prctl: %s", strerror(errno));
+    if (getppid() != keeper)
+        return fail(EXIT_FAILED, "the keeper is gone");
+    return 0;
+}
+
+/* The life of a member in the process that was forked for it. Returns its exit code. */
+static int live(const struct crew *crew, cop_id id, pid_t keeper)
+{
+    char file[DIR_PATH_SIZE + 16], command[DIR_PATH_SIZE], message[400];
+    struct cluster cluster;
+    int code = die_with(keeper);
+    if (code == 0)
+        code = inherit(crew, id);
+    if (code)
+        return code;
+    snprintf(file, sizeof file, "%s/" CLUSTER_FILE, crew->dir->path);
+    if (cluster_open(file, true, &cluster, message, sizeof message) != 0)
+        return fail(EXIT_FAILED, "%s", message);
+    make_path(crew, 'c', id, command);
+    const struct agent_config config = {
+        .cluster = &cluster,
+        .id = id,
+        .incarnation = crew->members[id].incarnation,
+        .is_first = crew->members[id].incarnation == crew->first,
+        .listen_fd = CHILD_LISTEN_FD,
+        .note_fd = CHILD_READY_FD,
+        .slot = id,
+        .command_path = command,
+    };
+    code = agent_run(&config);
+    cluster_close(&cluster);
+    return code;
+}
+
+/*
+ * Members are forked and not executed, so all of them have the same memory layout: one
+ * that the keeper was given at random. A processor predicts and caches by address; where
+ * hundreds of processes take turns on it, each wakes to what the one before has warmed up,
+ * and a message costs a fifth less. What is linked and relocated is shared as well.
+ */
+static int fork_member(const struct crew *crew, cop_id id, pid_t *out)
+{
+    pid_t keeper = getpid();
+    pid_t pid = fork();
+    if (pid == 0)
+        exit(live(crew, id, keeper));
+    if (pid < 0)
+        return -errno;
+    *out = pid;
+    return 0;
 }
 
 int crew_spawn(struct crew *crew, cop_id id)
@@ -182,7 +208,7 @@ int crew_spawn(struct crew *crew, cop_id id)
      * All begin in the first incarnation; whoever comes back is newer than everybody.
      */
     member->incarnation = member->incarnation == 0 ? crew->first : ++crew->last;
-    error = run_agent(crew, id, &member->pid);
+    error = fork_member(crew, id, &member->pid);
     /* A dead member's address must refuse, so only the process may hold its socket. */
     close(member->listen_fd);
     member->listen_fd = -1;
@@ -203,7 +229,7 @@ static cop_id find(const struct crew *crew, pid_t pid)
     return COP_ID_NONE;
 }
 
-bool crew_reap(struct crew *crew, enum member_state *before, cop_id *out)
+bool crew_reap(struct crew *crew, cop_id *out)
 {
     int status;
     pid_t pid;
@@ -212,7 +238,6 @@ bool crew_reap(struct crew *crew, enum member_state *before, cop_id *out)
         if (id == COP_ID_NONE)
             continue;
         struct crew_member *member = &crew->members[id];
-        *before = member->state;
         if (WIFSTOPPED(status) || WIFCONTINUED(status)) {
             /* A member that starts is not running before it has said so. */
             if (member->state != MEMBER_STARTING)

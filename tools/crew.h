@@ -17,9 +17,11 @@ struct crew_member {
     enum member_state state;
     int wait_status; /* of the last death */
     cop_incarnation incarnation;
-    int listen_fd; /* -1 once it was handed to the process */
-    uint16_t port; /* TCP */
-    bool again;    /* start it again when it is dead */
+    int listen_fd;   /* -1 once it was handed to the process */
+    uint16_t port;   /* TCP */
+    bool again;      /* start it again when it is dead */
+    bool is_awaited; /* a restart waits until it is in the view */
+    cop_id id;       /* in the view */
 };
 
 struct crew {
@@ -47,16 +49,17 @@ void crew_free(struct crew *crew);
  * Binds the sockets of all, then writes the file that says where they are. 0 or -errno.
  */
 int crew_bind(struct crew *crew, cop_id *failed);
-int crew_write_file(const struct crew *crew, const uint8_t id[16], const char *shape);
+int crew_write_file(const struct crew *crew, const uint8_t id[16], const char *shape,
+                    const char *quorum);
 
 /* Starts a member; binds its socket again if the last life had it. 0 or -errno. */
 int crew_spawn(struct crew *crew, cop_id id);
 
 /*
- * Takes one change of state of a child, as waitpid has it: true, the state before and
- * whose it was; false if there is none. Other children are ignored.
+ * Takes one change of state of a child, as waitpid has it: true, and whose it was; false
+ * if there is none. Other children are ignored.
  */
-bool crew_reap(struct crew *crew, enum member_state *before, cop_id *out);
+bool crew_reap(struct crew *crew, cop_id *out);
 
 /* Sends a signal to a member that lives; false if it does not. */
 bool crew_signal(const struct crew *crew, cop_id id, int number);

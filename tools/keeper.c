@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "keeper.h"
 
+#include "agent.h"
 #include "base/assert.h"
 #include "commands.h"
 #include "crew.h"
 #include "say.h"
 #include "serve.h"
+#include "signals.h"
 
 #include <coppice/error.h>
 #include <errno.h>
@@ -20,6 +22,7 @@
 #include <unistd.h>
 
 #define START_TIMEOUT_MS 60000u
+#define RESTART_TIMEOUT_MS 20000u
 #define STOP_TIMEOUT_MS 10000u
 
 enum phase { STARTING, RUNNING, STOPPING, STOPPED };
@@ -31,19 +34,20 @@ struct keeper {
     struct crew crew;
     struct server *server;
     uv_loop_t loop;
-    uv_signal_t child, terminate, interrupt;
+    struct signals signals;
     uv_timer_t timer; /* of the phase */
     uv_pipe_t ready;
-    uint8_t partial[4]; /* of an id that came in pieces */
+    uint8_t partial[sizeof(struct agent_note)]; /* of a note that came in pieces */
     uint32_t partial_used;
     enum phase phase;
     uint32_t ready_count;
     uint32_t pending;        /* members that a restart waits for */
     struct session *restart; /* who asked for it */
     bool restarting;
-    struct cop_ranks failed; /* members that did not come back */
-    struct session *down;    /* who asked for the end */
-    struct down_reply ended; /* what to answer */
+    struct cop_ranks failed;  /* members that did not come back */
+    struct cop_ranks waiting; /* members that run, and are not in the view */
+    struct session *down;     /* who asked for the end */
+    struct down_reply ended;  /* what to answer */
     int code;
 };
 
@@ -107,9 +111,7 @@ static void last_log_line(const struct keeper *keeper, char *out, size_t size)
 static void finish(struct keeper *keeper)
 {
     server_close(keeper->server);
-    uv_close((uv_handle_t *)&keeper->child, NULL);
-    uv_close((uv_handle_t *)&keeper->terminate, NULL);
-    uv_close((uv_handle_t *)&keeper->interrupt, NULL);
+    signals_close(&keeper->signals);
     uv_close((uv_handle_t *)&keeper->timer, NULL);
     uv_close((uv_handle_t *)&keeper->ready, NULL);
 }
@@ -160,33 +162,40 @@ static void begin_stop(struct keeper *keeper)
         end_stop(keeper);
 }
 
-static void on_terminate(uv_signal_t *handle, int number)
-{
-    (void)number;
-    begin_stop(handle->data);
-}
-
 /* ---- restarts -------------------------------------------------------------------- */
 
 static void end_restart(struct keeper *keeper)
 {
     keeper->restarting = false;
+    if (keeper->phase == RUNNING)
+        uv_timer_stop(&keeper->timer);
     if (keeper->restart != NULL) {
-        struct cop_buf *body =
-            ids_encode(0, keeper->failed.items, keeper->failed.count);
+        struct restart_reply reply = {keeper->failed, keeper->waiting};
+        struct cop_buf *body = restart_reply_encode(&reply);
         session_reply(keeper->restart, body ? 0 : COP_ENOMEM, false, body);
         cop_buf_unref(body);
     }
     keeper->restart = NULL;
-    keeper->failed.count = 0;
+    keeper->failed.count = keeper->waiting.count = 0;
 }
 
-static void restart_settled(struct keeper *keeper, cop_id id, bool good)
+/* One of them has come up (into no list), or has not. */
+static void restart_settled(struct keeper *keeper, cop_id id, struct cop_ranks *into)
 {
-    if (!good && cop_ranks_push(&keeper->failed, id) != 0)
+    keeper->crew.members[id].is_awaited = false;
+    if (into != NULL && cop_ranks_push(into, id) != 0)
         complain("out of memory: the restart of n%u failed", id);
     if (--keeper->pending == 0)
         end_restart(keeper);
+}
+
+/* Who is not in the view by now goes on asking; but nobody waits for it any longer. */
+static void on_restart_timeout(uv_timer_t *timer)
+{
+    struct keeper *keeper = timer->data;
+    for (cop_id id = 0; id < keeper->crew.n && keeper->restarting; id++)
+        if (keeper->crew.members[id].is_awaited)
+            restart_settled(keeper, id, &keeper->waiting);
 }
 
 static void start_again(struct keeper *keeper, cop_id id)
@@ -195,7 +204,7 @@ static void start_again(struct keeper *keeper, cop_id id)
     int error = crew_spawn(&keeper->crew, id);
     if (error) {
         complain("n%u cannot start: %s", id, strerror(-error));
-        restart_settled(keeper, id, false);
+        restart_settled(keeper, id, &keeper->failed);
     }
 }
 
@@ -208,6 +217,7 @@ static void on_restart(struct keeper *keeper, struct session *session,
     }
     keeper->restarting = true;
     keeper->restart = session;
+    uv_timer_start(&keeper->timer, on_restart_timeout, RESTART_TIMEOUT_MS, 0);
     /*
      * One more than there are, so that the last failure here does not answer too early.
      */
@@ -215,6 +225,7 @@ static void on_restart(struct keeper *keeper, struct session *session,
     for (uint32_t i = 0; i < ids->count; i++) {
         struct crew_member *member = &keeper->crew.members[ids->items[i]];
         member->again = member->pid != 0;
+        member->is_awaited = true;
         if (member->again)
             crew_signal(&keeper->crew, ids->items[i], SIGKILL);
         else
@@ -226,15 +237,21 @@ static void on_restart(struct keeper *keeper, struct session *session,
 
 /* ---- members --------------------------------------------------------------------- */
 
-static void on_member_ready(struct keeper *keeper, cop_id id)
+static void on_note(struct keeper *keeper, const struct agent_note *note)
 {
-    struct crew_member *member = id < keeper->crew.n ? &keeper->crew.members[id] : NULL;
-    if (member == NULL || member->state != MEMBER_STARTING)
+    cop_id slot = note->slot;
+    struct crew_member *member =
+        slot < keeper->crew.n ? &keeper->crew.members[slot] : NULL;
+    if (member == NULL || member->pid == 0)
         return;
-    member->state = MEMBER_RUNNING;
-    if (keeper->phase == RUNNING && keeper->pending > 0)
-        restart_settled(keeper, id, true);
-    if (keeper->phase != STARTING)
+    member->id = note->id;
+    member->incarnation = note->incarnation;
+    bool is_news = member->state == MEMBER_STARTING;
+    if (note->epoch != 0 && is_news)
+        member->state = MEMBER_RUNNING;
+    if (member->is_awaited && (note->epoch != 0 || note->waiting))
+        restart_settled(keeper, slot, note->waiting ? &keeper->waiting : NULL);
+    if (keeper->phase != STARTING || !is_news)
         return;
     keeper->ready_count++;
     tell(keeper, "up %u", keeper->ready_count);
@@ -254,10 +271,10 @@ static void on_ready_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
         keeper->partial[keeper->partial_used++] = (uint8_t)buf->base[i];
         if (keeper->partial_used < sizeof keeper->partial)
             continue;
-        cop_id id;
-        memcpy(&id, keeper->partial, sizeof id);
+        struct agent_note note;
+        memcpy(&note, keeper->partial, sizeof note);
         keeper->partial_used = 0;
-        on_member_ready(keeper, id);
+        on_note(keeper, &note);
     }
 }
 
@@ -278,7 +295,7 @@ static void note_unclean(struct keeper *keeper, cop_id id, const char *how)
         complain("out of memory: n%u did not end cleanly", id);
 }
 
-static void on_member_end(struct keeper *keeper, cop_id id, enum member_state before)
+static void on_member_end(struct keeper *keeper, cop_id id)
 {
     struct crew_member *member = &keeper->crew.members[id];
     char how[64], log[320];
@@ -295,24 +312,29 @@ static void on_member_end(struct keeper *keeper, cop_id id, enum member_state be
     } else if (keeper->phase == STARTING) {
         last_log_line(keeper, log, sizeof log);
         give_up(keeper, "n%u ended before all were up (%s)%s", id, how, log);
-    } else if (before == MEMBER_STARTING && keeper->pending > 0) {
-        restart_settled(keeper, id, false);
+    } else if (member->is_awaited) {
+        restart_settled(keeper, id, &keeper->failed);
     }
 }
 
-static void on_child(uv_signal_t *handle, int number)
+static void on_child(struct keeper *keeper)
 {
-    struct keeper *keeper = handle->data;
     cop_id id;
-    (void)number;
-    enum member_state before = MEMBER_RUNNING;
     for (;;) {
         uint32_t alive = keeper->crew.alive;
-        if (!crew_reap(&keeper->crew, &before, &id))
+        if (!crew_reap(&keeper->crew, &id))
             return;
         if (keeper->crew.alive < alive)
-            on_member_end(keeper, id, before);
+            on_member_end(keeper, id);
     }
+}
+
+static void on_signal(struct signals *signals, int number)
+{
+    if (number == SIGCHLD)
+        on_child(signals->data);
+    else
+        begin_stop(signals->data);
 }
 
 /* ---- commands -------------------------------------------------------------------- */
@@ -339,8 +361,8 @@ static void on_list(struct keeper *keeper, struct session *session)
 }
 
 /* Answers with the members that were dead already. */
-static void on_signal(struct keeper *keeper, struct session *session, uint32_t number,
-                      const struct cop_ranks *ids)
+static void on_kill(struct keeper *keeper, struct session *session, uint32_t number,
+                    const struct cop_ranks *ids)
 {
     struct cop_ranks dead = {0};
     int error = 0;
@@ -368,7 +390,7 @@ static void on_ids(struct keeper *keeper, struct session *session, enum verb ver
     if (error)
         session_reply(session, error, false, NULL);
     else if (verb == VERB_SIGNAL)
-        on_signal(keeper, session, number, &ids);
+        on_kill(keeper, session, number, &ids);
     else
         on_restart(keeper, session, &ids);
     cop_ranks_free(&ids);
@@ -448,27 +470,24 @@ static void on_start_timeout(uv_timer_t *timer)
 static int start_handles(struct keeper *keeper)
 {
     uv_loop_t *loop = &keeper->loop;
+    sigset_t wanted;
     int ends[2];
+    sigemptyset(&wanted);
+    sigaddset(&wanted, SIGCHLD);
+    sigaddset(&wanted, SIGTERM);
+    sigaddset(&wanted, SIGINT);
     if (pipe2(ends, O_CLOEXEC) != 0)
         return -errno;
     keeper->crew.ready_fd = ends[1];
     COP_ASSERT(uv_timer_init(loop, &keeper->timer) == 0);
     COP_ASSERT(uv_pipe_init(loop, &keeper->ready, 0) == 0);
-    COP_ASSERT(uv_signal_init(loop, &keeper->child) == 0);
-    COP_ASSERT(uv_signal_init(loop, &keeper->terminate) == 0);
-    COP_ASSERT(uv_signal_init(loop, &keeper->interrupt) == 0);
-    keeper->timer.data = keeper->ready.data = keeper->child.data = keeper;
-    keeper->terminate.data = keeper->interrupt.data = keeper;
+    keeper->timer.data = keeper->ready.data = keeper->signals.data = keeper;
     int error = uv_pipe_open(&keeper->ready, ends[0]);
     if (!error)
         error =
             uv_read_start((uv_stream_t *)&keeper->ready, on_ready_alloc, on_ready_read);
     if (!error)
-        error = uv_signal_start(&keeper->child, on_child, SIGCHLD);
-    if (!error)
-        error = uv_signal_start(&keeper->terminate, on_terminate, SIGTERM);
-    if (!error)
-        error = uv_signal_start(&keeper->interrupt, on_terminate, SIGINT);
+        error = signals_start(&keeper->signals, loop, &wanted, on_signal);
     if (!error)
         error = uv_timer_start(&keeper->timer, on_start_timeout, START_TIMEOUT_MS, 0);
     return error;
@@ -504,7 +523,8 @@ static void start_members(struct keeper *keeper)
         give_up(keeper, "no socket for n%u: %s", failed, strerror(-error));
         return;
     }
-    error = crew_write_file(&keeper->crew, id, keeper->config->shape);
+    error = crew_write_file(&keeper->crew, id, keeper->config->shape,
+                            keeper->config->quorum);
     if (error) {
         give_up(keeper, "%s/members: %s", keeper->config->dir->path, strerror(-error));
         return;
@@ -566,6 +586,7 @@ int keeper_run(const struct keeper_config *config, pid_t janitor, int status_fd)
     int code = run(&keeper);
     crew_free(&keeper.crew);
     cop_ranks_free(&keeper.failed);
+    cop_ranks_free(&keeper.waiting);
     cop_ranks_free(&keeper.ended.unclean);
     return code;
 }

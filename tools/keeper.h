@@ -24,6 +24,7 @@ struct keeper_config {
     const struct dir *dir;
     uint32_t n;
     const char *shape;
+    const char *quorum;
     bool tcp;
     bool is_private; /* ends with the process that started it */
 };

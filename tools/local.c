@@ -116,6 +116,46 @@ int local_connect(const struct local *local, cop_id id, struct client *out)
     return client_open(path, out);
 }
 
+int client_roll(struct client *client, uint64_t known, cop_time timeout_ns,
+                struct roll *out)
+{
+    struct client_reply reply;
+    struct cop_buf *body = number_encode(known);
+    if (body == NULL)
+        return COP_ENOMEM;
+    int error = client_call(client, VERB_VIEW, body, timeout_ns, &reply);
+    cop_buf_unref(body);
+    if (!error)
+        error = reply.status;
+    return error ? error : roll_decode(reply.body, out);
+}
+
+int local_roll(const struct local *local, cop_id id, struct roll *out)
+{
+    struct client client;
+    int error = local_connect(local, id, &client);
+    if (error)
+        return error;
+    error = client_roll(&client, 0, STATUS_TIMEOUT_NS, out);
+    client_close(&client);
+    return error;
+}
+
+int local_connect_any(const struct local *local, struct client *out, struct roll *roll)
+{
+    for (cop_id id = 0; id < local->cluster.n; id++) {
+        if (local_connect(local, id, out) != 0)
+            continue;
+        if (client_roll(out, 0, STATUS_TIMEOUT_NS, roll) == 0) {
+            if (roll->is_member)
+                return 0;
+            roll_free(roll);
+        }
+        client_close(out);
+    }
+    return fail(EXIT_NO_CLUSTER, "no member of '%s' lives", local->dir.name);
+}
+
 char *local_status(const struct local *local, cop_id id)
 {
     struct client client;

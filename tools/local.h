@@ -6,6 +6,7 @@
 #include "cluster.h"
 #include "dir.h"
 #include "keeper.h"
+#include "roll.h"
 #include "settings.h"
 
 /* A local cluster as a command sees it: its directory, its file and its keeper. */
@@ -31,6 +32,20 @@ int local_select(const struct local *local, const char *command, char *const *te
 int local_signal(struct local *local, int number, const struct cop_ranks *ids);
 /* A connection to a member's own socket: 0, or what client_open says; no line. */
 int local_connect(const struct local *local, cop_id id, struct client *out);
+
+/*
+ * The view of the agent at the other end, or the next that is not the one with this serial
+ * number (0: any). 0; COP_ESTATE while it has none; what client_call says.
+ */
+int client_roll(struct client *client, uint64_t known, cop_time timeout_ns,
+                struct roll *out);
+/* The view of a member. 0 or an error of COP_; no line. */
+int local_roll(const struct local *local, cop_id id, struct roll *out);
+/*
+ * A connection to the lowest member that is in the view, and its view: 0, or
+ * EXIT_NO_CLUSTER after one line.
+ */
+int local_connect_any(const struct local *local, struct client *out, struct roll *roll);
 
 /* A member's counters: lines "name value", to be freed; NULL if it does not answer. */
 char *local_status(const struct local *local, cop_id id);

@@ -22,9 +22,9 @@ struct run {
 
 static void on_idle(uv_idle_t *idle);
 
-void runs_init(struct runs *runs, uv_loop_t *loop, cop_id self, uint32_t members)
+void runs_init(struct runs *runs, uv_loop_t *loop, cop_id self)
 {
-    *runs = (struct runs){.self = self, .members = members, .next_token = 1};
+    *runs = (struct runs){.self = self, .next_token = 1};
     COP_ASSERT(uv_idle_init(loop, &runs->idle) == 0);
     runs->idle.data = runs;
 }
@@ -66,6 +66,12 @@ static void end_run(struct runs *runs, struct run *run, int status)
         session_reply(session, status, false, NULL);
 }
 
+void runs_end(struct runs *runs, int status)
+{
+    while (runs->first != NULL)
+        end_run(runs, runs->first, status);
+}
+
 /* Sends what there is; the run is over with its last chunk. */
 static void send_chunk(struct runs *runs, struct run *run)
 {
@@ -99,6 +105,7 @@ static void take_sample(struct run *run, int status, struct cop_buf *result)
         sample->status = error;
         return;
     }
+    run->reply.members = found.members;
     sample->answered = found.answered;
     sample->dead = found.dead.count;
     sample->silent = found.silent.count;
@@ -193,7 +200,7 @@ void runs_closed(struct runs *runs, struct session *session)
     if (run == NULL)
         return;
     run->session = NULL;
-    if (run->token == 0) {
+    if (run->token == 0 || runs->tcp == NULL) {
         remove_run(runs, run);
         return;
     }
@@ -215,7 +222,6 @@ static int create_run(struct runs *runs, const struct probe_command *command,
     if (run->command.chunk > run->command.count)
         run->command.chunk = run->command.count;
     run->reply.self = runs->self;
-    run->reply.members = runs->members;
     run->reply.samples = calloc(run->command.chunk, sizeof *run->reply.samples);
     int error = run->reply.samples ? 0 : COP_ENOMEM;
     if (!error && command->shape[0] != '\0')

@@ -14,15 +14,16 @@
 struct run;
 
 struct runs {
-    struct cop__tcp *tcp;
+    struct cop__tcp *tcp; /* NULL while there is no node */
     cop_id self;
-    uint32_t members;
     struct run *first;
     uint64_t next_token;
     uv_idle_t idle; /* active while a run has a probe to begin */
 };
 
-void runs_init(struct runs *runs, uv_loop_t *loop, cop_id self, uint32_t members);
+void runs_init(struct runs *runs, uv_loop_t *loop, cop_id self);
+/* The node is gone: all runs end with this status. `tcp` is the next one's, or NULL. */
+void runs_end(struct runs *runs, int status);
 /* Ends all runs without a word and closes the handle. */
 void runs_close(struct runs *runs);
 

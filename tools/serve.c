@@ -120,19 +120,6 @@ static void on_written(uv_write_t *request, int status)
         session->server->config.written(session->server->config.context, session);
 }
 
-static struct cop_buf *pack_reply(const struct session *session, int status, bool more,
-                                  const struct cop_buf *body)
-{
-    struct cop__msg_reply message = {
-        .token = session->token, .status = (uint32_t)-status, .more = more};
-    if (body != NULL)
-        message.body = (struct cop__bytes){body->data, body->length};
-    struct cop_buf *payload = cop__encode_reply(&message);
-    struct cop_buf *packed = payload ? command_pack(COP__KIND_REPLY, payload) : NULL;
-    cop_buf_unref(payload);
-    return packed;
-}
-
 /*
  * Replies whose memory cannot be had end the session: its command sees that, at least.
  */
@@ -143,7 +130,7 @@ void session_reply(struct session *session, int status, bool more,
     if (session->closing)
         return;
     struct reply *reply = malloc(sizeof *reply);
-    struct cop_buf *packed = pack_reply(session, status, more, body);
+    struct cop_buf *packed = reply_make(session->token, status, more, body);
     if (reply == NULL || packed == NULL) {
         free(reply);
         cop_buf_unref(packed);

@@ -2,6 +2,7 @@
 #include "settings.h"
 
 #include "base/assert.h"
+#include "cluster.h"
 #include "commands.h"
 #include "say.h"
 
@@ -56,6 +57,8 @@ static bool is_allowed(enum setting which, const char *value, char *message,
                        size_t size)
 {
     cop_time time;
+    enum cop_quorum quorum;
+    const char *names;
     snprintf(message, size, "%s", known[which].text);
     switch (which) {
     case SETTING_name:
@@ -66,6 +69,9 @@ static bool is_allowed(enum setting which, const char *value, char *message,
         return strcmp(value, "unix") == 0 || strcmp(value, "tcp") == 0;
     case SETTING_timeout:
         return parse_duration(value, &time) == 0;
+    case SETTING_quorum:
+        return cluster_parse_quorum(value, &quorum, &names) == 0 &&
+               strcspn(value, " \t") == strlen(value);
     case SETTINGS_COUNT:
         break;
     }

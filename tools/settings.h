@@ -16,7 +16,8 @@
       "1 to 63 letters, digits, '-', '_' or '.', not beginning with '.'")              \
     X(shape, "radix:4", "kary:K, radix:A, knomial:K, binomial, flat or chain")         \
     X(transport, "unix", "unix or tcp")                                                \
-    X(timeout, "5s", "a time such as 500ms or 2s")
+    X(timeout, "5s", "a time such as 500ms or 2s")                                     \
+    X(quorum, "majority", "majority, none, fixed or has:NAMES")
 
 enum setting {
 #define COP_SETTING_ENUM(key, value, text) SETTING_##key,

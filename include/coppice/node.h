@@ -216,6 +216,19 @@ bool cop_node_is_member(const struct cop_node *node);
 /* Whether too few are reachable to change the view. */
 bool cop_node_is_degraded(const struct cop_node *node);
 
+/*
+ * When the last change of the view that this node led went through its stages, in the time
+ * of its events. All 0 if it has led none.
+ */
+struct cop_change_times {
+    cop_epoch epoch;    /* of the view that came of it */
+    cop_time heard;     /* the first news since the view before */
+    cop_time proposed;  /* for the first time; it may have been made again */
+    cop_time stable;    /* everybody has acknowledged */
+    cop_time committed; /* and it is installed here */
+};
+struct cop_change_times cop_node_change_times(const struct cop_node *node);
+
 /* What this node believes of a member just now. */
 enum cop_status { COP_ALIVE, COP_LEAVING, COP_SUSPECT };
 struct cop_belief {

@@ -54,6 +54,33 @@ static struct cop__joiner *add_joiner(struct cop_node *node, cop_id id)
     return &member->joiners[at];
 }
 
+/* Who waits is told of the new view, and a little later all of them can join at once. */
+static void tell_joiner(struct cop_node *node, struct cop__joiner *joiner)
+{
+    joiner->ready = false; /* it holds another view than this */
+    if (joiner->incarnation == 0)
+        return;
+    cop__member(node)->gather_until = node->now + COP__JOIN_GATHER;
+    cop__member_send_whole(node, joiner->id, joiner->incarnation, node->view);
+}
+
+/* Whether somebody has just been told, and may still be ready in time. */
+bool cop__member_is_gathering(struct cop_node *node)
+{
+    struct cop__member *member = cop__member(node);
+    if (node->now >= member->gather_until)
+        return false;
+    for (uint32_t i = 0; i < member->joiner_count; i++) {
+        const struct cop__joiner *joiner = &member->joiners[i];
+        if (!joiner->ready && joiner->incarnation != 0 &&
+            !cop__roster_has_lost(node, joiner->id, joiner->incarnation)) {
+            cop__member_wake_at(node, member->gather_until);
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Those whom the view has by now, or a later life of whom. */
 void cop__member_prune_joiners(struct cop_node *node)
 {
@@ -66,9 +93,7 @@ void cop__member_prune_joiners(struct cop_node *node)
             cop_buf_unref(joiner->card);
             continue;
         }
-        joiner->ready = false; /* it holds another view than this */
-        if (joiner->incarnation != 0)
-            cop__member_send_whole(node, joiner->id, joiner->incarnation, node->view);
+        tell_joiner(node, joiner);
         member->joiners[kept++] = *joiner;
     }
     member->joiner_count = kept;

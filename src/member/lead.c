@@ -90,6 +90,10 @@ static void send_proposal(struct cop_node *node, struct cop_view *view,
         .world = view,
     };
     COP__COUNT(node, proposals);
+    if (member->now_times.heard == 0)
+        member->now_times.heard = node->now;
+    if (member->now_times.proposed == 0)
+        member->now_times.proposed = node->now;
     member->proposing = true;
     int error = cop__sweep_start(node, &options);
     cop_buf_unref(payload);
@@ -141,7 +145,7 @@ void cop__member_lead(struct cop_node *node)
         cop__member_wake_at(node, member->not_before);
         return;
     }
-    if (found_all_before(node))
+    if (found_all_before(node) && !cop__member_is_gathering(node))
         propose(node);
 }
 
@@ -243,11 +247,15 @@ static void act(struct cop_node *node, struct cop__sweep *sweep, enum verdict ve
     struct cop__member *member = cop__member(node);
     struct cop_view *view = cop_view_ref(cop__sweep_world(sweep));
     if (verdict == VERDICT_COMMIT) {
+        struct cop_change_times times = member->now_times;
         cop__sweep_conclude(node, sweep, 0, (struct cop__bytes){NULL, 0});
         member->not_before = 0;
         if (!node->failed)
             cop__member_commit(node, view);
         tell_removed(node, view, base);
+        times.epoch = cop_view_epoch(view);
+        times.stable = times.committed = node->now;
+        member->last_times = times;
     } else {
         COP__COUNT(node, proposals_failed);
         cop__sweep_forget(node, sweep);

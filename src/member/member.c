@@ -171,11 +171,20 @@ static int on_submit(struct cop_node *node, const struct cop_request *request)
 
 static void on_change(struct cop_node *node, const struct cop__change *change)
 {
+    struct cop__member *member = cop__member(node);
     if (!cop__has_views(node))
         return;
-    if (cop__rankset_put(&cop__member(node)->dirty, change->id))
+    if (member->now_times.heard == 0)
+        member->now_times.heard = node->now;
+    if (cop__rankset_put(&member->dirty, change->id))
         cop__fail(node, COP_ENOMEM);
     cop__member_look_soon(node);
+}
+
+static void on_peer_up(struct cop_node *node, cop_id peer, cop_incarnation incarnation)
+{
+    if (cop__has_views(node))
+        cop__member_greet(node, peer, incarnation);
 }
 
 static void on_peer_down(struct cop_node *node, cop_id peer,
@@ -252,6 +261,7 @@ static void digest_state(const struct cop_node *node, struct cop__digest *digest
     }
     cop__digest_word(
         digest, member->not_before > node->now ? member->not_before - node->now : 0);
+    cop__digest_word(digest, member->gather_until > node->now);
     cop__digest_word(digest, (uint64_t)member->failures << 32 | member->reported_to);
     for (uint32_t i = 0; i < member->dirty.count; i++)
         cop__digest_word(digest, member->dirty.items[i]);
@@ -304,6 +314,7 @@ const struct cop__layer cop__member_layer = {
     .size = sizeof(struct cop__member),
     .start = start,
     .fini = fini,
+    .on_peer_up = on_peer_up,
     .on_peer_down = on_peer_down,
     .on_change = on_change,
     .on_submit = on_submit,
@@ -317,6 +328,11 @@ bool cop_node_is_member(const struct cop_node *node)
 {
     return cop_view_has(node->view, node->self, node->incarnation) ||
            !cop__has_views(node);
+}
+
+struct cop_change_times cop_node_change_times(const struct cop_node *node)
+{
+    return cop__member(node)->last_times;
 }
 
 bool cop_node_is_degraded(const struct cop_node *node)

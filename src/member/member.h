@@ -26,6 +26,8 @@ extern const struct cop__protocol cop__member_protocol;
 #define COP__REPORT_AGAIN COP_SEC
 /* Who joins asks again after this, longer each time. */
 #define COP__JOIN_AGAIN (UINT64_C(100) * COP_MSEC)
+/* So long a proposal waits for those who join and were just told of the view before it. */
+#define COP__JOIN_GATHER (UINT64_C(20) * COP_MSEC)
 /* An invitation that does not come by then does not come. */
 #define COP__INVITE_TIMEOUT (UINT64_C(2) * COP_SEC)
 

@@ -65,6 +65,7 @@ struct cop__member {
     uint32_t proposal_count, proposal_capacity;
 
     cop_time not_before;        /* I do not propose before this */
+    cop_time gather_until;      /* nor before this, while somebody who joins is not ready */
     uint32_t failures;          /* proposals of mine that failed in a row */
     struct cop_ranks verifying; /* before me in line, said to be gone: watched */
 
@@ -84,6 +85,8 @@ struct cop__member {
     cop_time sync_again; /* when I ask the next what became of my proposals; 0: not */
     cop_id sync_target;
     uint32_t syncs;
+    struct cop_change_times now_times, last_times; /* only to be looked at */
+
     struct cop__held *held;
     uint32_t held_count, held_capacity;
     cop_epoch asked_for; /* the latest epoch that I asked somebody for */
@@ -183,6 +186,7 @@ int cop__proposal_head(struct cop__bytes payload, struct cop__proposal_head *out
 void cop__member_ask_to_join(struct cop_node *node);
 struct cop__joiner *cop__member_joiner(const struct cop_node *node, cop_id id);
 void cop__member_prune_joiners(struct cop_node *node);
+bool cop__member_is_gathering(struct cop_node *node);
 void cop__member_mind_errands(struct cop_node *node);
 int cop__member_invite(struct cop_node *node, const struct cop_request *request);
 
@@ -194,6 +198,7 @@ void cop__member_say_out(struct cop_node *node, cop_id to, cop_incarnation incar
 void cop__member_wonder(struct cop_node *node);
 void cop__member_ask_around(struct cop_node *node);
 void cop__member_release_held(struct cop_node *node);
+void cop__member_greet(struct cop_node *node, cop_id peer, cop_incarnation incarnation);
 void cop__member_ask_view(struct cop_node *node, cop_id of,
                           cop_incarnation incarnation);
 

@@ -107,6 +107,13 @@ static bool is_former(const struct cop_node *node, cop_id id,
            (incarnation == entry.incarnation && entry.presence != COP_PRESENT);
 }
 
+/* V13: who comes back after it was removed may have nothing to say, and would never hear. */
+void cop__member_greet(struct cop_node *node, cop_id peer, cop_incarnation incarnation)
+{
+    if (cop__member(node)->phase == PHASE_MEMBER && is_former(node, peer, incarnation))
+        cop__member_say_out(node, peer, incarnation);
+}
+
 /* ---- frames that came too early -------------------------------------------------- */
 
 #define HELD_MAX 256u

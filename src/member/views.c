@@ -140,6 +140,7 @@ static void put_in_place(struct cop_node *node, struct cop_view *view)
 {
     struct cop__member *member = cop__member(node);
     COP__COUNT(node, views_installed);
+    member->now_times = (struct cop_change_times){0};
     cop_view_unref(member->former);
     member->former = member->phase == PHASE_MEMBER ? cop_view_ref(node->view) : NULL;
     cop__set_view(node, cop_view_ref(view));

@@ -50,7 +50,7 @@ static void fill(struct cop__session *session)
 
 static void take_greeting(const struct cop__item *item, struct outcome *outcome)
 {
-    const struct cop__identity identity = {{1, 2, 3}, 4, 2, 10, view};
+    const struct cop__identity identity = {{1, 2, 3}, 4, 2, 10, view, false};
     struct cop__acquaintance friend;
     struct cop__greeting greeting;
     uint64_t resent;

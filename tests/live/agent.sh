@@ -15,7 +15,7 @@ file=$scratch/members
 
 agents=()
 begin() {
-    "$COPPICE" agent --members "$file" --id "$1" --command "$scratch/$1.cmd" \
+    "$COPPICE" agent --members "$file" --id "$1" --command "$scratch/$1.cmd" --first \
         2>>"$scratch/$1.log" &
     agents+=($!)
     taken() { [ -S "$scratch/$1.cmd" ]; }
@@ -30,6 +30,12 @@ answers() {
 begin alpha
 begin beta
 begin gamma
+# Whoever was not up when the others looked is out of their view at first, and joins.
+three() {
+    coppice probe --agent "$scratch/alpha.cmd" --timeout 5s >/dev/null 2>&1 &&
+        coppice probe --agent "$scratch/gamma.cmd" --timeout 5s >/dev/null 2>&1
+}
+until_true three
 answers alpha 3
 answers gamma 3
 
@@ -41,14 +47,14 @@ expect 1 coppice agent --members "$file" --id beta --listen "unix:$scratch/x.soc
 [ "$(grep -c . <<<"$err")" -ge 1 ] || die "no message"
 answers alpha 3
 
-# Killed, and started again over what it left: a new life of the same member.
+# Killed, and started again over what it left: not its first start, so it joins, as a new
+# life of the same member.
 kill -KILL "${agents[1]}"
 wait "${agents[1]}" 2>/dev/null || true
 expect 1 coppice probe --agent "$scratch/alpha.cmd" --json --timeout 5s
 [ "$(field answered)" = 2 ] && [ "$(field dead)" = 1 ] || die "$out"
 "$COPPICE" agent --members "$file" --id 1 --command "$scratch/beta.cmd" 2>>"$scratch/beta.log" &
 agents[1]=$!
-three() { coppice probe --agent "$scratch/alpha.cmd" --timeout 5s >/dev/null 2>&1; }
 until_true three
 answers beta 3
 

@@ -48,6 +48,10 @@ bad 2 "bad name '.x'" coppice up -n 2 --name .x
 bad 2 "bad name ''" coppice up -n 2 --name ''
 bad 2 "bad transport 'udp'" coppice up -n 2 --transport udp
 bad 2 'type --insecure' coppice up -n 2 --transport tcp
+bad 2 "bad quorum 'most'" coppice up -n 2 --quorum most
+bad 2 "bad quorum 'has:'" coppice up -n 2 --quorum has:
+bad 2 "there is no member 'n2'" coppice up -n 2 --quorum has:n1,n2
+bad 2 "there is no member 'x'" coppice up -n 2 --quorum has:x
 bad 2 "bad timeout '5'" coppice probe --timeout 5
 bad 2 "bad timeout '-5s'" coppice probe --timeout -5s
 bad 2 "bad timeout 'infs'" coppice probe --timeout infs
@@ -159,6 +163,9 @@ bad_members '0 a unix:x\n' 'the line "cluster ID" is missing'
 bad_members 'cluster 12\n0 a unix:x\n' 'members:1: the id of a cluster is 32 digits'
 bad_members "${id}frob 1\n" "members:2: unknown key 'frob'"
 bad_members "${id}shape cube\n" 'members:2: '
+bad_members "${id}quorum most\n" 'members:2: quorum is majority, none, fixed or has:NAMES'
+bad_members "${id}quorum has:b\n0 a unix:x\n" "quorum: there is no member 'b'"
+bad_members "${id}directory x\n" 'members:2: the directory is a path from the root'
 bad_members "${id}0 a\n" 'members:2: expected "ID NAME ADDRESS"'
 bad_members "${id}1 a unix:x\n" "members:2: expected member 0 here, not '1'"
 bad_members "${id}0 a unix:x\n0 b unix:y\n" "members:3: expected member 1 here, not '0'"

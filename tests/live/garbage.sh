@@ -27,8 +27,8 @@ say "$zeros$zeros"
 say "\\004\\000\\000\\000\\377\\377\\377\\377$zeros"
 # A greeting whose body is garbage.
 say "\\001\\000\\000\\000\\010\\000\\000\\000${zeros}abcdefgh"
-# A frame before any greeting.
-say "\\004\\000\\000\\000\\060\\000\\000\\000$zeros$zeros"
+# A frame before any greeting, and not a command.
+say "\\004\\000\\000\\000\\060\\000\\000\\000$zeros$zeros$zeros$zeros"
 head -c 100000 /dev/urandom >"$scratch/noise"
 exec 7<>"/dev/tcp/127.0.0.1/$port"
 cat "$scratch/noise" >&7 2>/dev/null || true
@@ -68,7 +68,7 @@ sed "s/^cluster .*/cluster $(printf 'ab%.0s' $(seq 16))/" \
     "$XDG_RUNTIME_DIR/coppice/default/members" >"$scratch/members"
 sed -i "s/^7 n7 .*/7 n7 unix:$(echo "$scratch" | sed 's:/:\\/:g')\/m7.sock/" "$scratch/members"
 "$COPPICE" agent --members "$scratch/members" --id n7 --command "$scratch/c7.sock" \
-    2>"$scratch/agent.log" &
+    --first 2>"$scratch/agent.log" &
 foreign=$!
 listens() { [ -S "$scratch/c7.sock" ]; }
 until_true listens

@@ -346,7 +346,7 @@ static int drop_view(void **state)
 
 static struct cop__identity who(cop_id self)
 {
-    return (struct cop__identity){{1, 2, 3}, 4, self, 10 + self, view};
+    return (struct cop__identity){{1, 2, 3}, 4, self, 10 + self, view, false};
 }
 
 /* What `judge` says of bytes that hold one greeting. */

@@ -44,7 +44,7 @@ static void begin(struct input *input, bool is_open, uint8_t step)
 static void put_greetings(struct input *input)
 {
     uint8_t bytes[COP__GREETING_MAX];
-    struct cop__identity one = {{1, 2, 3}, 4, 1, 11, NULL};
+    struct cop__identity one = {{1, 2, 3}, 4, 1, 11, NULL, false};
     struct cop__acquaintance friend;
     cop__acquaintance_init(&friend);
     cop__session_meet(&friend.session, 10);

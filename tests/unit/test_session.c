@@ -394,7 +394,7 @@ static void model_run(struct model *model, struct cop_view *view, uint64_t seed)
     for (cop_id i = 0; i < 2; i++) {
         struct side *side = &model->sides[i];
         memset(side, 0, sizeof *side);
-        side->identity = (struct cop__identity){{7}, 3, i, 5, view};
+        side->identity = (struct cop__identity){{7}, 3, i, 5, view, false};
         side->other = &model->sides[1 - i];
         cop__acquaintance_init(&side->friend);
     }

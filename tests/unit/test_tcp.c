@@ -15,6 +15,7 @@
 
 #include "failing_alloc.h"
 #include "net/tcp/driver.h"
+#include "net/tcp/runner.h"
 
 #define MEMBERS_MAX 16
 #define LOOK_EVERY_MS 5
@@ -32,6 +33,7 @@ struct member {
 
 struct cluster {
     uv_loop_t loop;
+    struct cop__runner runner;
     int family;
     uint32_t n;
     struct cop_view *view;
@@ -39,6 +41,7 @@ struct cluster {
     struct cop__address addresses[MEMBERS_MAX];
     struct member members[MEMBERS_MAX];
     uint32_t answers_left; /* resubmit from `complete` so often */
+    bool ends;             /* after the last of them all members close */
 };
 
 static int on_address(void *context, cop_id id, struct cop__address *out)
@@ -60,6 +63,19 @@ static void submit(struct member *member)
     member->is_submitting = false;
 }
 
+static void on_closed(void *context)
+{
+    struct member *member = context;
+    member->is_closed = true;
+    member->tcp = NULL;
+}
+
+static void close_all(struct cluster *cluster)
+{
+    for (cop_id i = 0; i < cluster->n; i++)
+        cop__tcp_close(cluster->members[i].tcp, on_closed);
+}
+
 static void on_complete(void *context, uint64_t token, int status,
                         struct cop_buf *result)
 {
@@ -75,6 +91,8 @@ static void on_complete(void *context, uint64_t token, int status,
     if (member->cluster->answers_left > 0) {
         member->cluster->answers_left--;
         submit(member);
+    } else if (member->cluster->ends) {
+        close_all(member->cluster);
     }
 }
 
@@ -116,6 +134,7 @@ static void open_member(struct cluster *cluster, cop_id id, cop_incarnation inca
     *member = (struct member){.cluster = cluster};
     struct cop__tcp_config config = {
         .loop = &cluster->loop,
+        .runner = &cluster->runner,
         .cluster = {1},
         .instance = 2,
         .self = id,
@@ -138,6 +157,7 @@ static struct cluster *cluster_create(int family, uint32_t n)
     int fds[MEMBERS_MAX];
     assert_non_null(cluster);
     assert_int_equal(uv_loop_init(&cluster->loop), 0);
+    cop__runner_init(&cluster->runner, &cluster->loop);
     cluster->family = family;
     cluster->n = n;
     snprintf(cluster->folder, sizeof cluster->folder, "/tmp/coppice-test-XXXXXX");
@@ -185,13 +205,6 @@ static bool is_complete(const struct member *member)
     return member->completed > 0 && member->cluster->answers_left == 0;
 }
 
-static void on_closed(void *context)
-{
-    struct member *member = context;
-    member->is_closed = true;
-    member->tcp = NULL;
-}
-
 static void close_member(struct cluster *cluster, cop_id id)
 {
     struct member *member = &cluster->members[id];
@@ -214,6 +227,7 @@ static void cluster_destroy(struct cluster *cluster)
     }
     uv_run(&cluster->loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&cluster->loop), 0);
+    cop__runner_fini(&cluster->runner);
     rmdir(cluster->folder);
     cop_view_unref(cluster->view);
     free(cluster);
@@ -289,6 +303,45 @@ static void requests_may_follow_each_other(void **state)
     cluster_destroy(cluster);
 }
 
+static void count_turn(uv_prepare_t *prepare)
+{
+    uint32_t *turns = prepare->data;
+    ++*turns;
+}
+
+/* With a runner, libuv is needed for the beginning and the end of a probe, not for its
+ * messages; and the runner ends when nothing is left. */
+static void messages_go_the_short_way(void **state)
+{
+    (void)state;
+    enum { PROBES = 200 };
+    struct cluster *cluster = cluster_create(AF_UNIX, 16);
+    struct member *root = &cluster->members[0];
+    uv_prepare_t prepare;
+    uint32_t turns = 0;
+    uv_prepare_init(&cluster->loop, &prepare);
+    uv_prepare_start(&prepare, count_turn);
+    uv_unref((uv_handle_t *)&prepare);
+    prepare.data = &turns;
+    submit(root);
+    run_until(cluster, is_complete, root);
+    turns = 0;
+    root->completed = 0;
+    cluster->answers_left = PROBES - 1;
+    cluster->ends = true;
+    submit(root);
+    cop__runner_run(&cluster->runner);
+    assert_int_equal(root->completed, PROBES);
+    assert_int_equal(root->result.answered, 16);
+    /* Three levels down and up are six turns. */
+    if (uv_version() >= COP__RUNNER_UV_VERSION)
+        assert_true(turns < 3 * PROBES);
+    cop_probe_result_free(&root->result);
+    root->has_result = false;
+    uv_close((uv_handle_t *)&prepare, NULL);
+    cluster_destroy(cluster);
+}
+
 static void what_cannot_be_is_refused_at_once(void **state)
 {
     (void)state;
@@ -350,6 +403,7 @@ int main(void)
         cmocka_unit_test(everybody_answers),
         cmocka_unit_test(the_dead_are_named),
         cmocka_unit_test(requests_may_follow_each_other),
+        cmocka_unit_test(messages_go_the_short_way),
         cmocka_unit_test(what_cannot_be_is_refused_at_once),
         cmocka_unit_test(no_memory_to_begin_with),
     };

@@ -147,7 +147,7 @@ static void a_claim_of_4_gib_is_cut(void **state)
 static size_t make_hello(struct world *world, uint8_t bytes[COP__GREETING_MAX],
                          uint8_t cluster)
 {
-    struct cop__identity identity = {{cluster}, 1, 2, 7, world->view};
+    struct cop__identity identity = {{cluster}, 1, 2, 7, world->view, false};
     struct cop__acquaintance acquaintance;
     cop__acquaintance_init(&acquaintance);
     return cop__hello_write(&identity, 1, &acquaintance, false, bytes);

@@ -17,7 +17,7 @@ static void make_room(struct cop__peers *peers)
 {
     struct cop__conn *conn = peers->first;
     uint64_t held;
-    while (conn && conn->state != COP__CONN_STRANGER)
+    while (conn && conn->state != COP__CONN_STRANGER && conn->state != COP__CONN_GUEST)
         conn = conn->next;
     if (!conn)
         return;

@@ -54,7 +54,7 @@ static void give_up(struct cop__peer *peer, enum cop_down why)
     peer->failures = 0;
     if (why == COP_DOWN_SILENT)
         peer->peers->config.stats->timed_out++;
-    cop__peer_down(peer, why);
+    cop__peer_down(peer, 0, why);
 }
 
 static void try_later(struct cop__peer *peer, cop_time pause)
@@ -121,6 +121,8 @@ void cop__attempt_refused(struct cop__peer *peer, const struct cop__item *item)
         cop__log(peers->config.log, COP_LOG_WARN,
                  "member %u refused our connection: %s (%llu more like this)",
                  (unsigned)peer->id, text, (unsigned long long)held);
+    if (refusal == COP__REFUSE_INCARNATION && peers->config.outlived)
+        peers->config.outlived(peers->config.context);
     give_up(peer, COP_DOWN_REFUSED);
 }
 

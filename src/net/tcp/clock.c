@@ -4,13 +4,16 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/timerfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/assert.h"
 
 cop_time cop__clock_now(void)
 {
-    return uv_hrtime(); /* the clock of the descriptor, too: CLOCK_MONOTONIC */
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now); /* the clock of the descriptor, too */
+    return (cop_time)now.tv_sec * COP_SEC + (cop_time)now.tv_nsec;
 }
 
 static void set_timer(struct cop__clock *clock, cop_time deadline)

@@ -20,6 +20,8 @@ struct cop__conn *cop__conn_create(struct cop__peers *peers, enum cop__conn_stat
     conn->state = state;
     cop__stream_init(&conn->stream, &peers->base);
     cop__link_init(&conn->link);
+    conn->link.takes_commands =
+        state == COP__CONN_STRANGER && peers->config.guest != NULL;
     cop__alarm_init(&conn->alarm, on_alarm);
     conn->prev = peers->last;
     if (peers->last)
@@ -56,11 +58,17 @@ static void on_closed(struct cop__stream *stream)
     cop__peers_handle_closed(peers);
 }
 
+/* Counted among the strangers. */
+static bool is_outsider(const struct cop__conn *conn)
+{
+    return conn->state == COP__CONN_STRANGER || conn->state == COP__CONN_GUEST;
+}
+
 /* Nothing may find it any more. */
 static void forget(struct cop__conn *conn)
 {
     struct cop__peers *peers = conn->peers;
-    peers->strangers -= conn->state == COP__CONN_STRANGER;
+    peers->strangers -= is_outsider(conn);
     peers->config.stats->connections--;
     cop__alarm_stop(peers->config.clock, &conn->alarm);
     unlink_conn(conn);
@@ -103,7 +111,8 @@ void cop__conn_lost(struct cop__conn *conn, int error)
 {
     struct cop__peer *peer = detach(conn);
     const struct cop__session *session = &peer->acquaintance.session;
-    cop__peer_down(peer, is_silence(error) ? COP_DOWN_SILENT : COP_DOWN_CLOSED);
+    cop__peer_down(peer, session->incarnation,
+                   is_silence(error) ? COP_DOWN_SILENT : COP_DOWN_CLOSED);
     if (cop__session_is_owing(session) && !session->lost)
         cop__peer_connect(peer);
     cop__peer_mark_dirty(peer);
@@ -118,6 +127,8 @@ static int write_greeting(struct cop__conn *conn, const uint8_t *bytes, size_t l
     uint8_t space[COP__GREETING_MAX];
     if (length == 0)
         return UV_ENOMEM;
+    if (conn->stream.pending) /* a guest that does not read its answer */
+        return UV_EAGAIN;
     cop__batch_init(&batch, space, sizeof space);
     cop__batch_copy(&batch, bytes, length);
     return cop__stream_write(&conn->stream, &batch);
@@ -304,6 +315,29 @@ static void on_welcome(struct cop__conn *conn, const struct cop__item *item)
     open_conn(conn, peer);
 }
 
+/* ---- guests ---------------------------------------------------------------------- */
+
+/* Each command gives it as much time as a handshake has. */
+static void on_command(struct cop__conn *conn, struct cop__item *item)
+{
+    struct cop__peers *peers = conn->peers;
+    if (conn->state == COP__CONN_STRANGER)
+        conn->guest = ++peers->guests;
+    conn->state = COP__CONN_GUEST;
+    cop__alarm_start(peers->config.clock, &conn->alarm,
+                     cop__clock_now() + peers->config.handshake_timeout_ns);
+    peers->config.guest(peers->config.context, conn->guest, item->frame.payload);
+    cop_buf_unref(item->frame.payload);
+}
+
+void cop__conn_answer(struct cop__conn *conn, const struct cop_buf *bytes)
+{
+    struct cop__batch batch = {.bytes = bytes->length, .count = 1};
+    batch.spans[0] = (struct iovec){(void *)(uintptr_t)bytes->data, bytes->length};
+    if (conn->stream.pending || cop__stream_write(&conn->stream, &batch) < 0)
+        cop__conn_close(conn);
+}
+
 /* ---- what comes in --------------------------------------------------------------- */
 
 static void on_frame(struct cop__conn *conn, struct cop__item *item)
@@ -331,7 +365,9 @@ static void on_bye(struct cop__conn *conn)
 
 static void on_item(struct cop__conn *conn, struct cop__item *item)
 {
-    if (item->type == COP__RECORD_FRAME)
+    if (item->type == COP__RECORD_FRAME && is_outsider(conn))
+        on_command(conn, item);
+    else if (item->type == COP__RECORD_FRAME)
         on_frame(conn, item);
     else if (item->type == COP__RECORD_BYE)
         on_bye(conn);
@@ -351,7 +387,7 @@ static void on_nonsense(struct cop__conn *conn, int error)
 {
     struct cop__peers *peers = conn->peers;
     uint64_t held;
-    if (conn->state == COP__CONN_STRANGER) {
+    if (is_outsider(conn)) {
         refuse(conn, COP__REFUSE_GARBAGE);
         return;
     }
@@ -429,6 +465,7 @@ static void on_ended(struct cop__stream *stream, int error)
         cop__attempt_failed(conn->peer, error);
         return;
     case COP__CONN_STRANGER:
+    case COP__CONN_GUEST:
         cop__conn_close(conn);
         return;
     case COP__CONN_OPEN:

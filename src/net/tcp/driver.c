@@ -13,6 +13,7 @@
 #include "base/assert.h"
 #include "net/tcp/clock.h"
 #include "net/tcp/peers.h"
+#include "net/tcp/runner.h"
 
 #define CONNECT_TIMEOUT (10 * COP_SEC)
 #define HANDSHAKE_TIMEOUT (10 * COP_SEC)
@@ -26,12 +27,15 @@ struct waiting {
     struct cop_frame frame; /* of RECV, with a reference to the payload */
 };
 
-/* A request that ended and whose owner has not been told. */
-struct ended {
-    struct ended *next;
-    uint64_t token;
+/* Something that the application has not been told yet. */
+enum telling { TELL_COMPLETE, TELL_VIEW, TELL_DEGRADED, TELL_OUT, TELL_GUEST };
+struct told {
+    struct told *next;
+    enum telling kind;
+    uint64_t token; /* or the number of a guest */
     int status;
-    struct cop_buf *result;
+    struct cop_buf *result; /* or what a guest sent */
+    struct cop_view *view;
 };
 
 struct cop__tcp {
@@ -42,11 +46,13 @@ struct cop__tcp {
     struct cop__clock clock;
     struct cop__tcp_stats stats;
     uv_check_t check;
+    struct cop__rider rider;
 
     struct waiting *waiting, **waiting_end;
-    struct ended *ended, **ended_end;
+    struct told *told, **told_end;
     bool is_busy; /* a step is being carried out: further events wait */
     bool is_started, is_closing;
+    bool is_outlived;
     int failure; /* why the node stopped; it takes no more events */
     bool failure_is_told;
 
@@ -109,18 +115,30 @@ static void send_frame(struct cop__tcp *tcp, const struct cop_effect *effect)
         stop_node(tcp, error);
 }
 
-static void note_ended(struct cop__tcp *tcp, const struct cop_effect *effect)
+static void tell_later(struct cop__tcp *tcp, const struct told *what)
 {
-    struct ended *ended = calloc(1, sizeof *ended);
-    if (!ended) {
+    struct told *told = malloc(sizeof *told);
+    if (!told) {
         stop_node(tcp, COP_ENOMEM);
         return;
     }
-    ended->token = effect->token;
-    ended->status = effect->status;
-    ended->result = cop_buf_ref(effect->result);
-    *tcp->ended_end = ended;
-    tcp->ended_end = &ended->next;
+    *told = *what;
+    cop_buf_ref(told->result);
+    if (told->view)
+        cop_view_ref(told->view);
+    *tcp->told_end = told;
+    tcp->told_end = &told->next;
+}
+
+static void tell_effect(struct cop__tcp *tcp, enum telling kind,
+                        const struct cop_effect *effect)
+{
+    struct told told = {.kind = kind,
+                        .token = effect->token,
+                        .status = effect->status,
+                        .result = effect->result,
+                        .view = effect->view};
+    tell_later(tcp, &told);
 }
 
 static void carry_out(struct cop__tcp *tcp, const struct cop_effect *effect)
@@ -138,12 +156,17 @@ static void carry_out(struct cop__tcp *tcp, const struct cop_effect *effect)
         error = is_self ? 0 : cop__peers_release(tcp->peers, effect->peer);
         break;
     case COP_EFFECT_COMPLETE:
-        note_ended(tcp, effect);
+        tell_effect(tcp, TELL_COMPLETE, effect);
         break;
     case COP_EFFECT_DELIVER:
     case COP_EFFECT_VIEW:
+        tell_effect(tcp, TELL_VIEW, effect);
+        break;
     case COP_EFFECT_DEGRADED:
+        tell_effect(tcp, TELL_DEGRADED, effect);
+        break;
     case COP_EFFECT_OUT:
+        tell_effect(tcp, TELL_OUT, effect);
         break;
     }
     if (error != 0)
@@ -200,6 +223,22 @@ static cop_incarnation on_known(void *context, cop_id id)
     return cop_node_belief(tcp->node, id).incarnation;
 }
 
+/* A peer says that it knows a later life of us: no view can have this one any more. */
+static void on_outlived(void *context)
+{
+    struct cop__tcp *tcp = context;
+    struct told told = {.kind = TELL_OUT, .status = COP_EREMOVED};
+    if (tcp->config.quorum != COP_QUORUM_FIXED && !tcp->is_outlived)
+        tell_later(tcp, &told);
+    tcp->is_outlived = true;
+}
+
+static void on_guest(void *context, uint64_t guest, struct cop_buf *command)
+{
+    struct told told = {.kind = TELL_GUEST, .token = guest, .result = command};
+    tell_later(context, &told);
+}
+
 /* The very first event is a TICK, whatever the deadline says. */
 static void on_tick(void *context, cop_time now)
 {
@@ -217,25 +256,51 @@ static void on_tick(void *context, cop_time now)
 
 /* ---- when there is no more news -------------------------------------------------- */
 
-static void tell_ended(struct cop__tcp *tcp)
+static void tell(const struct cop__tcp_config *config, const struct told *told)
 {
-    struct ended *ended = tcp->ended;
-    tcp->ended = ended->next;
-    if (!tcp->ended)
-        tcp->ended_end = &tcp->ended;
-    if (!tcp->is_closing && tcp->config.complete)
-        tcp->config.complete(tcp->config.context, ended->token, ended->status,
-                             ended->result);
-    cop_buf_unref(ended->result);
-    free(ended);
+    void *context = config->context;
+    switch (told->kind) {
+    case TELL_COMPLETE:
+        if (config->complete)
+            config->complete(context, told->token, told->status, told->result);
+        return;
+    case TELL_VIEW:
+        if (config->installed)
+            config->installed(context, told->view);
+        return;
+    case TELL_DEGRADED:
+        if (config->degraded)
+            config->degraded(context, told->status != 0);
+        return;
+    case TELL_OUT:
+        if (config->out)
+            config->out(context, told->status);
+        return;
+    case TELL_GUEST:
+        config->guest(context, told->token, told->result);
+        return;
+    }
+}
+
+static void tell_next(struct cop__tcp *tcp)
+{
+    struct told *told = tcp->told;
+    tcp->told = told->next;
+    if (!tcp->told)
+        tcp->told_end = &tcp->told;
+    if (!tcp->is_closing)
+        tell(&tcp->config, told);
+    cop_buf_unref(told->result);
+    cop_view_unref(told->view);
+    free(told);
 }
 
 static void settle(struct cop__tcp *tcp)
 {
-    while (!tcp->is_closing && (tcp->ended || cop__peers_is_dirty(tcp->peers))) {
+    while (!tcp->is_closing && (tcp->told || cop__peers_is_dirty(tcp->peers))) {
         cop__peers_flush(tcp->peers);
-        if (tcp->ended)
-            tell_ended(tcp);
+        if (tcp->told)
+            tell_next(tcp);
     }
     if (tcp->failure != 0 && !tcp->failure_is_told && !tcp->is_closing) {
         tcp->failure_is_told = true;
@@ -246,6 +311,15 @@ static void settle(struct cop__tcp *tcp)
 
 /* After it has read all that there was: one write for each peer, not for each frame. */
 static void on_check(uv_check_t *check) { settle(check->data); }
+
+/* The same on the runner's short way, where nobody may be told anything. */
+static bool on_settle(struct cop__rider *rider)
+{
+    struct cop__tcp *tcp =
+        (struct cop__tcp *)((char *)rider - offsetof(struct cop__tcp, rider));
+    cop__peers_flush(tcp->peers);
+    return !tcp->told && tcp->failure == 0;
+}
 
 /* ---- life ------------------------------------------------------------------------ */
 
@@ -260,6 +334,7 @@ static struct cop__peers_config peers_config(struct cop__tcp *tcp)
     struct cop__peers_config out = {
         .clock = &tcp->clock,
         .loop = config->loop,
+        .runner = config->runner,
         .log = config->log,
         .stats = &tcp->stats,
         .listen_fd = config->listen_fd,
@@ -267,6 +342,8 @@ static struct cop__peers_config peers_config(struct cop__tcp *tcp)
         .address_context = config->context,
         .event = on_event,
         .known = on_known,
+        .outlived = on_outlived,
+        .guest = config->guest ? on_guest : NULL,
         .context = tcp,
     };
     memcpy(out.identity.cluster, config->cluster, sizeof out.identity.cluster);
@@ -274,6 +351,7 @@ static struct cop__peers_config peers_config(struct cop__tcp *tcp)
     out.identity.self = config->self;
     out.identity.incarnation = config->incarnation;
     out.identity.view = config->view;
+    out.identity.is_open = config->quorum != COP_QUORUM_FIXED;
     out.connect_timeout_ns = or_default(config->connect_timeout_ns, CONNECT_TIMEOUT);
     out.idle_close_ns = or_default(config->idle_close_ns, IDLE_CLOSE);
     out.handshake_timeout_ns =
@@ -300,6 +378,9 @@ static int start_handles(struct cop__tcp *tcp)
     /* It serves others, and keeps nobody waiting for it. */
     uv_unref((uv_handle_t *)&tcp->check);
     tcp->handles = 2;
+    tcp->rider.settle = on_settle;
+    if (tcp->config.runner)
+        cop__runner_join(tcp->config.runner, &tcp->rider);
     return 0;
 }
 
@@ -308,8 +389,8 @@ static void destroy(struct cop__tcp *tcp)
     struct waiting *waiting;
     while ((waiting = take_waiting(tcp)))
         free_waiting(waiting);
-    while (tcp->ended)
-        tell_ended(tcp);
+    while (tcp->told)
+        tell_next(tcp);
     cop_effects_free(&tcp->effects);
     cop_node_destroy(tcp->node);
     cop_view_unref(tcp->config.view);
@@ -333,6 +414,8 @@ static void on_handle_closed(uv_handle_t *handle) { on_gone(handle->data); }
 static void close_handles(struct cop__tcp *tcp)
 {
     tcp->is_closing = true;
+    if (tcp->config.runner)
+        cop__runner_leave(tcp->config.runner, &tcp->rider);
     cop__clock_close(&tcp->clock, on_gone);
     uv_close((uv_handle_t *)&tcp->check, on_handle_closed);
 }
@@ -345,6 +428,12 @@ static int create_node(struct cop__tcp *tcp)
         .view = tcp->config.view,
         .stats = tcp->config.stats,
         .now = cop__clock_now(),
+        .quorum = tcp->config.quorum,
+        .quorum_ids = tcp->config.quorum_ids,
+        .quorum_count = tcp->config.quorum_count,
+        .name = tcp->config.name,
+        .address = tcp->config.where,
+        .spare = tcp->config.spare,
     };
     return cop_node_create(&config, &tcp->node);
 }
@@ -357,7 +446,7 @@ static int prepare(const struct cop__tcp_config *config, struct cop__tcp **out)
         return COP_ENOMEM;
     tcp->config = *config;
     tcp->waiting_end = &tcp->waiting;
-    tcp->ended_end = &tcp->ended;
+    tcp->told_end = &tcp->told;
     cop_view_ref(config->view);
     /* Zero stands for "not known yet" in the handshake. */
     int error = config->incarnation == 0 ? COP_EINVAL : create_node(tcp);
@@ -403,9 +492,15 @@ int cop__tcp_submit(struct cop__tcp *tcp, const struct cop_request *request)
     /* Nothing on the loop has happened, so nobody else will do this now. What is over
      * already is told from the loop, after the caller knows that it was taken. */
     cop__peers_flush(tcp->peers);
-    if (tcp->ended || tcp->failure != 0)
+    if (tcp->told || tcp->failure != 0)
         cop__clock_wake(&tcp->clock, 0);
     return error;
+}
+
+void cop__tcp_answer(struct cop__tcp *tcp, uint64_t guest, const struct cop_buf *bytes)
+{
+    if (!tcp->is_closing)
+        cop__peers_answer(tcp->peers, guest, bytes);
 }
 
 const struct cop_node *cop__tcp_node(const struct cop__tcp *tcp) { return tcp->node; }

@@ -15,6 +15,7 @@
  * thread.
  */
 struct cop__tcp;
+struct cop__runner;
 
 /* Where a member listens. `length` 0: address not known. */
 struct cop__address {
@@ -24,6 +25,7 @@ struct cop__address {
 
 struct cop__tcp_config {
     uv_loop_t *loop;
+    struct cop__runner *runner; /* of the loop, if it has one (runner.h) */
     uint8_t cluster[16]; /* id of the cluster; peers of another one are refused */
     uint64_t instance;   /* which start of the cluster; part of its identity */
     cop_id self;
@@ -32,11 +34,31 @@ struct cop__tcp_config {
     struct cop_stats *stats;
     const struct cop_log *log;
 
+    /* Views that change, and one who joins: as in struct cop_config. */
+    enum cop_quorum quorum;
+    const cop_id *quorum_ids;
+    uint32_t quorum_count;
+    const char *name, *where; /* `where`: its address as the others are told it */
+    bool spare;
+
     int listen_fd; /* bound and listening, TCP or Unix; the driver owns it from now on */
     /* The address of a member; called when one is needed. 0 or COP_ENOENT. */
     int (*address)(void *context, cop_id id, struct cop__address *out);
     /* A request ended. `result` is borrowed. */
     void (*complete)(void *context, uint64_t token, int status, struct cop_buf *result);
+    /*
+     * The effects VIEW, DEGRADED and OUT, in their order among the completions; the view is
+     * borrowed. After `out` the driver is of no more use, but to be closed, which may be
+     * done from there.
+     */
+    void (*installed)(void *context, struct cop_view *view);
+    void (*degraded)(void *context, bool is_degraded);
+    void (*out)(void *context, int why);
+    /*
+     * Somebody who is no member, and need not become one, sent a COMMAND to the address of
+     * members. NULL: such are cut off. The payload is borrowed.
+     */
+    void (*guest)(void *context, uint64_t guest, const struct cop_buf *command);
     /* The node stopped for good (see cop_step): the process should end. */
     void (*failed)(void *context, int error);
     void *context;
@@ -61,7 +83,7 @@ struct cop__tcp_stats {
 };
 
 /*
- * 0; COP_EINVAL (`self` is not in the view, or `incarnation` is 0, which stands for "not
+ * 0; COP_EINVAL (`self` is not in a fixed view, or `incarnation` is 0, which stands for "not
  * known" between drivers), COP_ENOMEM, COP_EIO. On failure the listening descriptor is
  * closed; if the loop is not closed at once, run it, so that libuv lets go of its handles.
  * The first event of the node, a TICK, comes from the loop.
@@ -75,6 +97,11 @@ int cop__tcp_create(const struct cop__tcp_config *config, struct cop__tcp **out)
 int cop__tcp_submit(struct cop__tcp *tcp, const struct cop_request *request);
 const struct cop_node *cop__tcp_node(const struct cop__tcp *tcp);
 const struct cop__tcp_stats *cop__tcp_stats(const struct cop__tcp *tcp);
+/*
+ * Sends a guest bytes, a record with a REPLY in it; it may ask again after that. One who has
+ * gone, or does not read, gets nothing.
+ */
+void cop__tcp_answer(struct cop__tcp *tcp, uint64_t guest, const struct cop_buf *bytes);
 /* Says BYE to everyone, closes all handles, then calls `closed` (may be NULL) from the loop. */
 void cop__tcp_close(struct cop__tcp *tcp, void (*closed)(void *context));
 

@@ -151,7 +151,10 @@ static enum cop__refusal judge_hello(const struct cop__identity *identity,
         return COP__REFUSE_SELF;
     if (hello->receiver != identity->self)
         return COP__REFUSE_RECEIVER;
-    if (cop_view_rank(identity->view, hello->sender) == COP_RANK_NONE)
+    bool is_known = identity->is_open
+                        ? hello->sender < COP_MEMBERS_MAX
+                        : cop_view_rank(identity->view, hello->sender) != COP_RANK_NONE;
+    if (!is_known)
         return COP__REFUSE_STRANGER;
     /* Zero stands for "not known" and is nobody's incarnation. */
     return hello->incarnation == 0 ? COP__REFUSE_GARBAGE : COP__REFUSE_NONE;

@@ -46,6 +46,8 @@ struct cop__identity {
     cop_id self;
     cop_incarnation incarnation;
     const struct cop_view *view;
+    bool
+        is_open; /* views change: the node judges who is a member, and not the handshake */
 };
 
 /* What HELLO or WELCOME said, already checked against our identity. */

@@ -4,6 +4,10 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "wire/messages.h"
+
+/* Nothing larger is taken in before it is known who sends it. */
+#define COMMAND_MAX 1024u
 
 void cop__link_init(struct cop__link *link) { memset(link, 0, sizeof *link); }
 
@@ -55,9 +59,19 @@ static bool is_greeting(uint8_t type)
            type == COP__RECORD_REFUSE;
 }
 
+/* A guest's: in a frame of its own, and no longer than a greeting may be. */
+static bool is_command(const struct cop__parser *parser,
+                       const struct cop_header *header)
+{
+    return parser->record.type == COP__RECORD_FRAME &&
+           header->kind == COP__KIND_COMMAND && header->length <= COMMAND_MAX;
+}
+
 /* Which records may come: greetings before the handshake is over, everything else after. */
 static bool is_legal(const struct cop__link *link, uint8_t type)
 {
+    if (link->session == NULL && link->takes_commands && type == COP__RECORD_FRAME)
+        return true;
     if (type == COP__RECORD_REFUSE)
         return link->session == NULL;
     return is_greeting(type) == (link->session == NULL);
@@ -122,7 +136,8 @@ static bool fits(const struct cop__parser *parser, const struct cop_header *head
     return parser->left == header->length;
 }
 
-static int start_frame(struct cop__parser *parser, const uint8_t *head)
+static int start_frame(const struct cop__link *link, struct cop__parser *parser,
+                       const uint8_t *head)
 {
     /* A header of another major version leaves this as it is, and so does not fit. */
     struct cop_header header = {.length = UINT32_MAX};
@@ -131,6 +146,8 @@ static int start_frame(struct cop__parser *parser, const uint8_t *head)
     bool can_skip = error == COP_EKIND || error == COP_EVERSION;
     if ((error != 0 && !can_skip) || !fits(parser, &header))
         return error != 0 ? error : COP_EMALFORMED;
+    if (!link->session && (error != 0 || !is_command(parser, &header)))
+        return COP_EMALFORMED;
     parser->now.header = header;
     if (error == 0)
         return open_body(parser, header.length);
@@ -167,8 +184,10 @@ static void finish_frame(struct cop__link *link, struct cop__item *out)
 {
     struct cop__parser *parser = &link->parser;
     bool is_bulk = parser->record.type == COP__RECORD_PIECE;
-    cop__session_received(link->session, is_bulk ? COP__LANE_BULK : COP__LANE_CONTROL,
-                          COP__KEPT_OVERHEAD + parser->now.header.length);
+    if (link->session)
+        cop__session_received(link->session,
+                              is_bulk ? COP__LANE_BULK : COP__LANE_CONTROL,
+                              COP__KEPT_OVERHEAD + parser->now.header.length);
     out->type = COP__RECORD_FRAME;
     out->skipped = parser->state == COP__PARSE_SKIP;
     out->frame = parser->now;
@@ -192,7 +211,7 @@ static int finish_record(struct cop__link *link, struct cop__item *out)
         return 1;
     }
     struct cop__counts counts = {{record->count, record->bulk}};
-    int error = cop__session_counted(link->session, &counts);
+    int error = link->session ? cop__session_counted(link->session, &counts) : 0;
     if (error != 0)
         return error;
     if (record->type == COP__RECORD_PIECE && !(record->flags & COP__RECORD_LAST)) {
@@ -225,7 +244,7 @@ int cop__link_input(struct cop__link *link, struct cop__bytes *in,
             head = take(parser, in, COP__HEADER_SIZE);
             if (!head)
                 return 0;
-            error = start_frame(parser, head);
+            error = start_frame(link, parser, head);
             break;
         case COP__PARSE_BODY:
         case COP__PARSE_SKIP:

@@ -60,6 +60,7 @@ struct cop__link {
     bool keep;                    /* we need the connection */
     bool other_keeps;             /* the other side needs it */
     bool must_tell;               /* send the counts even without a frame */
+    bool takes_commands;          /* before it is open, too: one COMMAND at a time */
     struct cop__parser parser;
 };
 

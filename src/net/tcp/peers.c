@@ -76,12 +76,13 @@ void cop__peer_up(struct cop__peer *peer)
     tell(peer->peers, &event);
 }
 
-void cop__peer_down(struct cop__peer *peer, enum cop_down why)
+void cop__peer_down(struct cop__peer *peer, cop_incarnation life, enum cop_down why)
 {
     struct cop_event event = {
         .kind = COP_EVENT_PEER_DOWN,
         .now = cop__clock_now(),
         .peer = peer->id,
+        .incarnation = life,
         .why = why,
     };
     cop__peer_weigh(peer);
@@ -224,6 +225,22 @@ static void on_overflow(struct cop__peer *peer)
         cop__conn_lost(peer->open, UV_ETIMEDOUT);
 }
 
+/*
+ * A frame for a later life than the one that we are connected to, or look for: that one is
+ * over, and the new one may be somewhere else.
+ */
+static void follow(struct cop__peer *peer, cop_incarnation life)
+{
+    cop_incarnation before = peer->sought;
+    if (life <= before)
+        return;
+    peer->sought = life;
+    if (peer->open && peer->acquaintance.session.incarnation < life)
+        cop__conn_lost(peer->open, UV_ECONNRESET);
+    else if (!peer->open && before != 0)
+        cop__attempt_drop(peer);
+}
+
 int cop__peers_send(struct cop__peers *peers, cop_id id, const struct cop_frame *frame)
 {
     struct cop__peer *peer = cop__peer_get(peers, id);
@@ -232,6 +249,7 @@ int cop__peers_send(struct cop__peers *peers, cop_id id, const struct cop_frame 
     const struct cop__kind_info *info = cop__kind_info(frame->header.kind);
     bool is_bulk = info && info->class == COP__CLASS_BULK;
     COP_ASSERT(frame->header.length == (frame->payload ? frame->payload->length : 0));
+    follow(peer, frame->header.receiver_incarnation);
     int error = cop__session_push(&peer->acquaintance.session,
                                   is_bulk ? COP__LANE_BULK : COP__LANE_CONTROL, frame);
     if (error == COP_ELOST) {
@@ -289,6 +307,16 @@ int cop__peers_cut(struct cop__peers *peers, cop_id id)
     return 0;
 }
 
+void cop__peers_answer(struct cop__peers *peers, uint64_t guest,
+                       const struct cop_buf *bytes)
+{
+    struct cop__conn *conn = peers->first;
+    while (conn && (conn->state != COP__CONN_GUEST || conn->guest != guest))
+        conn = conn->next;
+    if (conn)
+        cop__conn_answer(conn, bytes);
+}
+
 /* ---- life ------------------------------------------------------------------------ */
 
 int cop__peers_create(const struct cop__peers_config *config, struct cop__peers **out)
@@ -304,6 +332,7 @@ int cop__peers_create(const struct cop__peers_config *config, struct cop__peers 
     cop__alarm_init(&peers->tell, on_tell);
     peers->dirty_end = &peers->dirty;
     peers->base.loop = config->loop;
+    peers->base.runner = config->runner;
     peers->base.events = &cop__conn_events;
     peers->base.reads = &config->stats->reads;
     peers->base.writes = &config->stats->writes;

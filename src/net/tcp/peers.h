@@ -33,6 +33,7 @@ struct cop__peers_config {
     struct cop__identity identity;
     struct cop__clock *clock;
     uv_loop_t *loop;
+    struct cop__runner *runner; /* may be NULL */
     const struct cop_log *log;
     struct cop__tcp_stats *stats;
     int listen_fd; /* owned from now on; -1 for none */
@@ -45,6 +46,10 @@ struct cop__peers_config {
     void (*event)(void *context, const struct cop_event *event);
     /* The latest incarnation of a member that anybody has told us of. */
     cop_incarnation (*known)(void *context, cop_id id);
+    /* Somebody knows a later life of ours than this. */
+    void (*outlived)(void *context);
+    /* A command of somebody who is not a member; NULL: there are no guests. */
+    void (*guest)(void *context, uint64_t guest, struct cop_buf *command);
     void *context;
 };
 
@@ -60,6 +65,10 @@ int cop__peers_send(struct cop__peers *peers, cop_id id, const struct cop_frame 
 /* The node needs a connection to this member; it no longer does. 0 or COP_ENOMEM. */
 int cop__peers_keep(struct cop__peers *peers, cop_id id);
 int cop__peers_release(struct cop__peers *peers, cop_id id);
+
+/* Sends a guest bytes, if it is still there and has read what it got before. */
+void cop__peers_answer(struct cop__peers *peers, uint64_t guest,
+                       const struct cop_buf *bytes);
 
 /* Writes what was sent since the last time: one system call for each peer. */
 void cop__peers_flush(struct cop__peers *peers);

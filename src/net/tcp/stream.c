@@ -80,8 +80,17 @@ static void on_broken(struct cop__stream *stream)
 static void on_writable(struct cop__stream *stream);
 static void on_event(uv_poll_t *uv, int status, int events);
 
+/* Streams that only wait to be read can be read by the runner. */
+static void let_run(struct cop__stream *stream, bool may_run)
+{
+    struct cop__runner *runner = stream->base->runner;
+    if (runner)
+        cop__runner_watch(runner, stream->fd, may_run ? stream : NULL);
+}
+
 static int poll_for(struct cop__stream *stream, int events)
 {
+    let_run(stream, events == UV_READABLE);
     return uv_poll_start(&stream->uv, events, on_event);
 }
 
@@ -112,6 +121,8 @@ static void on_event(uv_poll_t *uv, int status, int events)
     if ((events & UV_WRITABLE) && !is_closed(stream))
         on_writable(stream);
 }
+
+void cop__stream_take(struct cop__stream *stream) { on_readable(stream); }
 
 int cop__stream_read(struct cop__stream *stream)
 {
@@ -287,6 +298,7 @@ bool cop__stream_close(struct cop__stream *stream)
         return false;
     free(stream->pending);
     stream->pending = NULL;
+    let_run(stream, false);
     uv_close((uv_handle_t *)&stream->uv, on_close);
     close(stream->fd);
     stream->fd = -1;

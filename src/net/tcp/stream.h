@@ -6,6 +6,7 @@
 #include <uv.h>
 
 #include "net/tcp/link.h"
+#include "net/tcp/runner.h"
 
 /*
  * A stream of bytes between two processes: TCP or a Unix socket. What is above knows only
@@ -32,6 +33,7 @@ struct cop__stream_events {
 #define COP__STREAM_SPACE (64u << 10)
 struct cop__stream_base {
     uv_loop_t *loop;
+    struct cop__runner *runner; /* NULL: libuv alone runs the loop */
     const struct cop__stream_events *events;
     uint64_t *reads, *writes; /* system calls, counted where others want to see them */
     bool is_reading;          /* `bytes` is being called: its data are in the space */
@@ -55,6 +57,8 @@ int cop__stream_connect(struct cop__stream *stream, const struct sockaddr *addre
 int cop__stream_adopt(struct cop__stream *stream, int fd, int family);
 /* From now on `bytes` and `ended` come. */
 int cop__stream_read(struct cop__stream *stream);
+/* It is readable: for the runner. */
+void cop__stream_take(struct cop__stream *stream);
 /*
  * Writes a batch with one system call. 0: all of it. 1: the rest is pending; write nothing
  * before `drained`. Otherwise the error (UV_ENOMEM too): the connection is of no more use.

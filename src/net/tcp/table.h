@@ -19,6 +19,7 @@ enum cop__conn_state {
     COP__CONN_CONNECTING, /* ours, not connected yet */
     COP__CONN_GREETED,    /* ours, HELLO is out */
     COP__CONN_STRANGER,   /* theirs, no HELLO yet */
+    COP__CONN_GUEST,      /* theirs, and came with a COMMAND and not with HELLO */
     COP__CONN_OPEN,
     COP__CONN_CLOSING, /* waits for libuv to let go of it */
 };
@@ -27,7 +28,8 @@ struct cop__conn {
     struct cop__stream stream; /* first: a stream is its connection */
     struct cop__link link;
     struct cop__peers *peers;
-    struct cop__peer *peer;  /* NULL for a stranger */
+    struct cop__peer *peer;  /* NULL for a stranger or a guest */
+    uint64_t guest;          /* its number */
     struct cop__alarm alarm; /* the handshake takes too long; nobody uses it */
     struct cop__conn *next, *prev;
     enum cop__conn_state state;
@@ -45,8 +47,9 @@ struct cop__peer {
         failures; /* connections and attempts in a row that were good for nothing */
     struct cop__conn *open, *attempt;
     struct cop__alarm again;
-    cop_time patience; /* until when attempts that begin now are repeated */
-    uint64_t backlog;  /* its share of the statistics */
+    cop_incarnation sought; /* the latest life that a frame was for */
+    cop_time patience;      /* until when attempts that begin now are repeated */
+    uint64_t backlog;       /* its share of the statistics */
     struct cop__peer *next_dirty;
     struct cop__acquaintance acquaintance;
 };
@@ -55,7 +58,8 @@ struct cop__peers {
     struct cop__peers_config config;
     struct cop__map table;
     struct cop__conn *first, *last; /* in the order in which they were made */
-    uint32_t strangers;
+    uint32_t strangers;             /* guests among them */
+    uint64_t guests;                /* how many there have been */
     struct cop__peer *dirty, **dirty_end;
     struct cop__alarm tell;
     bool is_choked; /* the node knows that the backlog is too large */
@@ -90,7 +94,8 @@ void cop__peers_tell_later(struct cop__peers *peers);
 void cop__peers_handle_closed(struct cop__peers *peers);
 /* Events. */
 void cop__peer_up(struct cop__peer *peer);
-void cop__peer_down(struct cop__peer *peer, enum cop_down why);
+/* `life`: with whom the connection was; 0 if there was none. */
+void cop__peer_down(struct cop__peer *peer, cop_incarnation life, enum cop_down why);
 
 /* ---- attempts.c ------------------------------------------------------------------ */
 
@@ -124,6 +129,8 @@ void cop__conn_expect(struct cop__conn *conn);
 void cop__conn_review(struct cop__conn *conn);
 /* An open connection broke. */
 void cop__conn_lost(struct cop__conn *conn, int error);
+/* Bytes for a guest. */
+void cop__conn_answer(struct cop__conn *conn, const struct cop_buf *bytes);
 void cop__conn_say_bye(struct cop__conn *conn);
 
 /* ---- accept.c -------------------------------------------------------------------- */

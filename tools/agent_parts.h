@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COP_TOOLS_AGENT_PARTS_H
+#define COP_TOOLS_AGENT_PARTS_H
+
+#include "agent.h"
+#include "envoy.h"
+#include "net/tcp/runner.h"
+#include "roll.h"
+#include "runs.h"
+#include "serve.h"
+#include "signals.h"
+
+/* What the files of an agent share. Nobody else includes it. */
+
+/* Who is to be answered: a session of the command socket, or a guest of the driver. */
+struct caller {
+    struct session *session; /* NULL for a guest, or if it is gone */
+    uint64_t guest, token;
+};
+
+/* A command that is answered later. */
+struct ask {
+    struct ask *next;
+    struct caller caller;
+    enum verb verb;
+    uint64_t token; /* of the request at the node; 0 if there is none */
+};
+
+struct agent {
+    const struct agent_config *config;
+    char name[NODESET_NAME_LENGTH + 1];      /* as people call it */
+    char view_name[NODESET_NAME_LENGTH + 1]; /* as the view does */
+    cop_id id;
+    cop_incarnation incarnation;
+    bool was_member; /* in this life, or in one before it in this process */
+
+    uv_loop_t loop;
+    struct cop__runner runner;
+    struct signals signals;
+    bool has_signals;
+    struct cop__tcp *tcp; /* NULL while it has no node */
+    struct envoy *envoy;  /* while it asks for an invitation */
+    uv_poll_t door;       /* takes and closes connections while it has no node */
+    int listen_fd;
+    struct server *server;
+    struct runs runs;
+    struct ask *asks;
+    uint64_t next_ask;
+
+    struct cop_view *start; /* of the static start */
+    struct roll roll;       /* what is told of the view; the view is NULL without one */
+    struct cop_stats stats;
+    struct cop_log log;
+    cop_time started_ns;
+    uint64_t log_lines, log_dropped;
+    bool is_alone; /* and has said so */
+    bool stopping;
+    int code;
+};
+
+/* ---- agent.c --------------------------------------------------------------------- */
+
+void agent_stop(struct agent *agent, int code);
+
+/* ---- answer.c -------------------------------------------------------------------- */
+
+void answer_command(struct agent *agent, struct session *session, enum verb verb,
+                    struct cop__bytes body);
+void answer_guest(struct agent *agent, uint64_t guest, const struct cop_buf *payload);
+/* A request at the node ended; false if it was none of these. */
+bool answer_complete(struct agent *agent, uint64_t token, int status,
+                     const struct cop_buf *result);
+/* The view, or what is thought of it, has changed: who waits for that is answered. */
+void answer_change(struct agent *agent);
+/* The session is gone. */
+void answer_closed(struct agent *agent, const struct session *session);
+/* The node is gone: all that wait for it get this status. */
+void answer_all(struct agent *agent, int status);
+
+#endif
