@@ -64,10 +64,30 @@ static void tell_joiner(struct cop_node *node, struct cop__joiner *joiner)
     cop__member_send_whole(node, joiner->id, joiner->incarnation, node->view);
 }
 
-/* Whether somebody has just been told, and may still be ready in time. */
+/* Whether somebody of the base is gone or leaves: that does not wait for those who come. */
+static bool is_urgent(const struct cop_node *node)
+{
+    const struct cop_view *base = cop__member(node)->base;
+    for (uint32_t i = 0; i < cop__roster_count(node); i++) {
+        struct cop__belief belief = cop__roster_at(node, i);
+        cop_incarnation life = cop_view_incarnation(base, belief.id);
+        if (cop_view_has(base, belief.id, life) && belief.status != COP_ALIVE)
+            return true;
+    }
+    return false;
+}
+
+/* Whether others may come at the same time, or somebody has just been told of the view and may
+ * still be ready in time. */
 bool cop__member_is_gathering(struct cop_node *node)
 {
     struct cop__member *member = cop__member(node);
+    if (member->joiner_count == 0 || is_urgent(node))
+        return false;
+    if (node->now < member->moment_until) {
+        cop__member_wake_at(node, member->moment_until);
+        return true;
+    }
     if (node->now >= member->gather_until)
         return false;
     for (uint32_t i = 0; i < member->joiner_count; i++) {
@@ -390,6 +410,8 @@ static void note_joiner(struct cop_node *node, const struct cop_header *header,
     joiner->incarnation = header->sender_incarnation;
     joiner->spare = message->spare != 0;
     joiner->ready = cop__is_same_ballot(theirs, cop_view_ballot(base));
+    if (node->now >= cop__member(node)->moment_until)
+        cop__member(node)->moment_until = node->now + COP__JOIN_MOMENT;
     cop__roster_expect(node, joiner->id, joiner->incarnation);
     if (!joiner->ready)
         cop__member_send_whole(node, header->sender, header->sender_incarnation, base);

@@ -64,9 +64,10 @@ struct cop__member {
     struct cop__proposal *proposals;
     uint32_t proposal_count, proposal_capacity;
 
-    cop_time not_before;        /* I do not propose before this */
-    cop_time gather_until;      /* nor before this, while somebody who joins is not ready */
-    uint32_t failures;          /* proposals of mine that failed in a row */
+    cop_time not_before;   /* I do not propose before this */
+    cop_time moment_until; /* nor before this, if it is only about those who join */
+    cop_time gather_until; /* nor before this, while somebody who joins is not ready */
+    uint32_t failures;     /* proposals of mine that failed in a row */
     struct cop_ranks verifying; /* before me in line, said to be gone: watched */
 
     struct cop_ranks dirty; /* of whom I have something to report */
