@@ -206,7 +206,8 @@ static void on_out(void *context, int why)
         agent_stop(agent, EXIT_DONE);
         return;
     }
-    cop__log(&agent->log, COP_LOG_WARN, "removed from the view: joining again");
+    cop__log(&agent->log, COP_LOG_WARN, "%s: joining again",
+             why == COP_EREMOVED ? "removed from the view" : "nobody to let it in");
     ask_to_join(agent);
 }
 
@@ -262,6 +263,7 @@ static int start_node(struct agent *agent, struct cop_view *view)
     int error = driver.listen_fd < 0 ? COP_EIO : cop__tcp_create(&driver, &agent->tcp);
     if (error)
         return fail(EXIT_FAILED, "the member cannot start: %s", cop_strerror(error));
+    agent->had_node = true;
     agent->runs.tcp = agent->tcp;
     agent->runs.self = agent->id;
     note_view(agent, view);
@@ -295,6 +297,9 @@ static int accept_invitation(struct agent *agent,
     if (is_taken_over(agent, invitation))
         return fail(EXIT_REFUSED, "another process is member %s now", agent->name);
     agent->id = invitation->id;
+    /* A life that had a node is over, whether a view ever had it or not. */
+    if (agent->had_node)
+        agent->incarnation++;
     if (agent->incarnation <= invitation->exceed)
         agent->incarnation = invitation->exceed + 1;
     return start_node(agent, invitation->view);

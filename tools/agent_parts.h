@@ -32,6 +32,7 @@ struct agent {
     char view_name[NODESET_NAME_LENGTH + 1]; /* as the view does */
     cop_id id;
     cop_incarnation incarnation;
+    bool had_node;   /* in this life, or in one before it in this process */
     bool was_member; /* in this life, or in one before it in this process */
 
     uv_loop_t loop;

@@ -28,11 +28,19 @@ struct waiting {
 };
 
 /* Something that the application has not been told yet. */
-enum telling { TELL_COMPLETE, TELL_VIEW, TELL_DEGRADED, TELL_OUT, TELL_GUEST };
+enum telling {
+    TELL_COMPLETE,
+    TELL_DELIVER,
+    TELL_VIEW,
+    TELL_DEGRADED,
+    TELL_OUT,
+    TELL_GUEST
+};
 struct told {
     struct told *next;
     enum telling kind;
-    uint64_t token; /* or the number of a guest */
+    cop_id peer;
+    uint64_t token; /* or an incarnation, or the number of a guest */
     int status;
     struct cop_buf *result; /* or what a guest sent */
     struct cop_view *view;
@@ -134,6 +142,7 @@ static void tell_effect(struct cop__tcp *tcp, enum telling kind,
                         const struct cop_effect *effect)
 {
     struct told told = {.kind = kind,
+                        .peer = effect->peer,
                         .token = effect->token,
                         .status = effect->status,
                         .result = effect->result,
@@ -159,6 +168,8 @@ static void carry_out(struct cop__tcp *tcp, const struct cop_effect *effect)
         tell_effect(tcp, TELL_COMPLETE, effect);
         break;
     case COP_EFFECT_DELIVER:
+        tell_effect(tcp, TELL_DELIVER, effect);
+        break;
     case COP_EFFECT_VIEW:
         tell_effect(tcp, TELL_VIEW, effect);
         break;
@@ -263,6 +274,10 @@ static void tell(const struct cop__tcp_config *config, const struct told *told)
     case TELL_COMPLETE:
         if (config->complete)
             config->complete(context, told->token, told->status, told->result);
+        return;
+    case TELL_DELIVER:
+        if (config->deliver)
+            config->deliver(context, told->peer, told->token, told->result);
         return;
     case TELL_VIEW:
         if (config->installed)

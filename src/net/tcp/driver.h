@@ -47,12 +47,15 @@ struct cop__tcp_config {
     /* A request ended. `result` is borrowed. */
     void (*complete)(void *context, uint64_t token, int status, struct cop_buf *result);
     /*
-     * The effects VIEW, DEGRADED and OUT, in their order among the completions; the view is
+     * The effects VIEW, DEGRADED, DELIVER and OUT, in their order among the completions; the view is
      * borrowed. After `out` the driver is of no more use, but to be closed, which may be
      * done from there.
      */
     void (*installed)(void *context, struct cop_view *view);
     void (*degraded)(void *context, bool is_degraded);
+    /* Bytes of another member, in the view that was installed last. Borrowed. */
+    void (*deliver)(void *context, cop_id from, cop_incarnation incarnation,
+                    struct cop_buf *bytes);
     void (*out)(void *context, int why);
     /*
      * Somebody who is no member, and need not become one, sent a COMMAND to the address of
