@@ -316,20 +316,23 @@ void cop__on_invited(struct cop_node *node, const struct cop_frame *frame)
 
 /* ---- asking to be let in --------------------------------------------------------- */
 
-/* The root first, then everyone in turn; whoever is lost to me is passed over. */
+/*
+ * The root, and every other time somebody else in turn: one who is to be the root of a view
+ * that it has not got yet does not answer, and may be asked again before all others are.
+ * Whoever is lost to me is passed over.
+ */
 static cop_id next_target(const struct cop_node *node)
 {
-    const struct cop__member *member = cop__member(node);
-    cop_id id = member->target;
-    if (id == COP_ID_NONE)
-        id = cop_view_root(node->view) == 0 ? COP_ID_NONE
-                                            : cop_view_root(node->view) - 1;
-    for (uint32_t tries = 0; tries <= cop_view_size(node->view); tries++) {
-        id = cop_view_next(node->view, id);
-        if (id == COP_ID_NONE)
-            continue;
-        if (id != node->self && !cop__roster_is_suspect(node, id))
+    uint32_t attempts = cop__member(node)->attempts;
+    cop_id id = cop_view_root(node->view);
+    uint32_t left = attempts % 2 == 0 ? 0 : attempts / 2 + 1;
+    for (uint32_t tries = 0; tries <= 2 * cop_view_size(node->view) + left; tries++) {
+        bool good =
+            id != COP_ID_NONE && id != node->self && !cop__roster_is_suspect(node, id);
+        if (good && left == 0)
             return id;
+        left -= good && left > 0;
+        id = cop_view_next(node->view, id);
     }
     return COP_ID_NONE;
 }

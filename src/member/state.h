@@ -90,7 +90,8 @@ struct cop__member {
 
     struct cop__held *held;
     uint32_t held_count, held_capacity;
-    cop_epoch asked_for; /* the latest epoch that I asked somebody for */
+    cop_epoch asked_for;          /* the latest epoch that I asked somebody for */
+    struct cop__healing *healing; /* at the root; NULL: nobody was missed */
 };
 
 static inline struct cop__member *cop__member(const struct cop_node *node)
@@ -202,6 +203,15 @@ void cop__member_release_held(struct cop_node *node);
 void cop__member_greet(struct cop_node *node, cop_id peer, cop_incarnation incarnation);
 void cop__member_ask_view(struct cop_node *node, cop_id of,
                           cop_incarnation incarnation);
+
+/* heal.c: at the root, and when it is root no more */
+void cop__member_heal(struct cop_node *node);
+void cop__member_stop_healing(struct cop_node *node);
+void cop__member_heal_fini(struct cop_node *node);
+void cop__member_heal_up(struct cop_node *node, cop_id peer,
+                         cop_incarnation incarnation);
+void cop__member_heal_down(struct cop_node *node, cop_id peer, enum cop_down why);
+size_t cop__member_heal_bytes(const struct cop_node *node);
 
 /* report.c */
 void cop__member_report(struct cop_node *node, cop_id proposer);

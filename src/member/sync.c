@@ -252,6 +252,8 @@ bool cop__member_admit(struct cop_node *node, const struct cop_frame *frame)
     bool inside = cop_view_has(node->view, header->sender, header->sender_incarnation);
     if (!inside && !admit_stranger(node, frame))
         return false;
+    if (inside)
+        cop__detect_hear(node, header->sender);
     if (inside && cop__roster_is_suspect(node, header->sender))
         cop__detect_tell_suspect(node, header->sender);
     if (is_too_early(node, frame)) {

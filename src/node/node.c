@@ -30,6 +30,7 @@ static bool config_is_possible(const struct cop_config *config)
         return known != 0 && config->incarnation >= known;
     return config->self < COP_MEMBERS_MAX && config->incarnation != 0 &&
            config->incarnation >= known && config->quorum <= COP_QUORUM_NONE &&
+           config->detect.witnesses <= COP_WITNESSES_MAX &&
            (!config->name || strlen(config->name) <= COP_NAME_MAX) &&
            (!config->address || strlen(config->address) <= COP_ADDRESS_MAX);
 }
@@ -61,6 +62,7 @@ static struct cop__settings *make_settings(const struct cop_config *config)
     if (!settings)
         return NULL;
     settings->spare = config->spare;
+    settings->detect = config->detect;
     settings->card = make_card(config);
     int error = settings->card ? 0 : COP_ENOMEM;
     for (uint32_t i = 0; i < config->quorum_count && !error; i++)

@@ -92,6 +92,7 @@ struct cop__settings {
     struct cop_ranks quorum_ids; /* HAS: sorted */
     struct cop_buf *card;        /* my name and address, if I join */
     bool spare;
+    struct cop_detect detect;
 };
 
 struct cop_node {

@@ -14,6 +14,8 @@
 /* Within so much time and so many events after the last timeout, all must be at rest. */
 #define REST_NS (60 * COP_SEC)
 #define REST_EVENTS 2000000
+/* With detectors that ask again and again it never comes to rest: this is enough. */
+#define WATCH_NS (20 * COP_SEC)
 
 struct run {
     const struct cop_sim_script *script;
@@ -92,7 +94,9 @@ static cop_time horizon(const struct cop_sim_script *script)
         cop_time end = action->at + action->request.timeout_ns + action->amount_ns;
         last = end > last ? end : last;
     }
-    return last + REST_NS;
+    const struct cop_detect *detect = &script->config.detect;
+    bool watches = detect->ring_period_ns || detect->gossip_period_ns;
+    return last + (watches ? WATCH_NS : REST_NS);
 }
 
 /*
