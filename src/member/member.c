@@ -325,6 +325,7 @@ static size_t bytes(const struct cop_node *node)
 const struct cop__layer cop__member_layer = {
     .name = "member",
     .size = sizeof(struct cop__member),
+    .for_views = true,
     .start = start,
     .fini = fini,
     .on_peer_up = on_peer_up,
@@ -345,10 +346,11 @@ bool cop_node_is_member(const struct cop_node *node)
 
 struct cop_change_times cop_node_change_times(const struct cop_node *node)
 {
-    return cop__member(node)->last_times;
+    return cop__has_views(node) ? cop__member(node)->last_times
+                                : (struct cop_change_times){0};
 }
 
 bool cop_node_is_degraded(const struct cop_node *node)
 {
-    return cop__member(node)->degraded;
+    return cop__has_views(node) && cop__member(node)->degraded;
 }

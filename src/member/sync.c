@@ -241,11 +241,22 @@ static bool admit_stranger(struct cop_node *node, const struct cop_frame *frame)
     return false;
 }
 
+/* Nobody handles these where the view is fixed. */
+static bool is_about_views(uint16_t kind)
+{
+    return is_for_all(kind) || kind == COP__KIND_INVITE || kind == COP__KIND_INVITED ||
+           kind == COP__KIND_LETTER || kind == COP__KIND_RECEIPT;
+}
+
 bool cop__member_admit(struct cop_node *node, const struct cop_frame *frame)
 {
     const struct cop_header *header = &frame->header;
-    if (!cop__has_views(node))
-        return cop__detect_admit(node, header);
+    if (!cop__has_views(node)) {
+        if (!is_about_views(header->kind))
+            return cop__detect_admit(node, header);
+        COP__COUNT(node, ignored_kind);
+        return false;
+    }
     const struct cop__member *member = cop__member(node);
     if (member->phase == PHASE_OUT)
         return false;
