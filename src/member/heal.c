@@ -143,10 +143,15 @@ void cop__member_heal_up(struct cop_node *node, cop_id peer,
     if (!healing || !cop__view_entry(node->view, peer, &entry) ||
         !is_missed(node, &entry))
         return;
-    if (incarnation > entry.incarnation)
-        put(node, &healing->given, peer);
-    else if (incarnation == entry.incarnation)
+    if (incarnation > entry.incarnation) {
+        /* It may be a member of another world, where there can be two. */
+        if (node->quorum == COP_QUORUM_MAJORITY)
+            put(node, &healing->given, peer);
+        else
+            cop__member_ask_view(node, peer, incarnation);
+    } else if (incarnation == entry.incarnation) {
         cop__member_say_out(node, peer, incarnation);
+    }
 }
 
 void cop__member_heal_down(struct cop_node *node, cop_id peer, enum cop_down why)
