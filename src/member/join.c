@@ -300,7 +300,7 @@ void cop__on_invited(struct cop_node *node, const struct cop_frame *frame)
 static cop_id next_target(const struct cop_node *node)
 {
     const struct cop__member *member = cop__member(node);
-    cop_id id = member->target;
+    cop_id id = member->other;
     if (id == COP_ID_NONE)
         id = cop_view_root(node->view) == 0 ? COP_ID_NONE
                                             : cop_view_root(node->view) - 1;
@@ -342,12 +342,18 @@ void cop__member_ask_to_join(struct cop_node *node)
         cop__member_wake_at(node, member->join_again);
         return;
     }
-    /* Another view may have another root. Time passed without an answer: the next. */
+    /* Another view may have another root. Time passed without an answer: the root once more,
+     * which may not have known that it is one, and then the next. */
     if (is_new) {
-        member->target = COP_ID_NONE;
+        member->other = COP_ID_NONE;
         member->attempts = 0;
     }
-    member->target = next_target(node);
+    cop_id root = cop_view_root(node->view);
+    bool is_root = member->attempts % 2 == 1 && root != node->self &&
+                   !cop__roster_is_suspect(node, root);
+    if (!is_root)
+        member->other = next_target(node);
+    member->target = is_root ? root : member->other;
     if (member->target == COP_ID_NONE || member->attempts > ATTEMPTS_MAX) {
         cop__member_go_out(node, COP_ELOST);
         return;

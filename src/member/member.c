@@ -206,7 +206,7 @@ static void start(struct cop_node *node)
     cop__timer_init(&member->timer.timer);
     member->base = cop_view_ref(node->view);
     member->highest = cop_view_epoch(node->view);
-    member->reported_to = member->target = COP_ID_NONE;
+    member->reported_to = member->target = member->other = COP_ID_NONE;
     member->phase = cop_view_has(node->view, node->self, node->incarnation)
                         ? PHASE_MEMBER
                         : PHASE_JOINING;
@@ -271,6 +271,7 @@ static void digest_state(const struct cop_node *node, struct cop__digest *digest
     cop__digest_word(digest, (uint64_t)member->held_count << 32 | member->errand_count);
     cop__digest_word(digest, (uint64_t)member->sync_target << 32 | member->syncs);
     cop__digest_word(digest, (uint64_t)member->target << 32 | member->attempts);
+    cop__digest_word(digest, member->other);
 }
 
 static const char *check(const struct cop_node *node)

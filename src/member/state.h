@@ -79,6 +79,7 @@ struct cop__member {
     struct cop__errand *errands;
     uint32_t errand_count, errand_capacity;
     cop_id target;       /* JOINING: whom I asked last */
+    cop_id other;        /* the last that I asked of those in turn */
     cop_time join_again; /* and when I ask the next */
     uint32_t attempts;
 
