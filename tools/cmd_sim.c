@@ -459,7 +459,8 @@ int cmd_sim(int argc, char **argv)
     if (!args_parse(&args, argc, argv, &code))
         return code;
     if (strcmp(options.protocol, "probe") != 0 && !is_member(&options))
-        return fail(EXIT_USAGE, "sim: unknown protocol '%s': there are probe and member",
+        return fail(EXIT_USAGE,
+                    "sim: unknown protocol '%s': there are probe and member",
                     options.protocol);
     if (options.swarm)
         return run_swarm(&options);
