@@ -80,6 +80,9 @@ enum cop_request_kind {
     COP_REQUEST_INVITE,
     COP_REQUEST_LEAVE,  /* this member goes, with a goodbye; COMPLETE, then OUT */
     COP_REQUEST_REPORT, /* `member` is dead: somebody outside knows. COMPLETE at once */
+    /* How are you, `member`? COMPLETE: 0 it answered; COP_ETIMEDOUT it did not, and is
+     * accused of it; COP_ELOST nobody listens there, or it is no member any more. */
+    COP_REQUEST_INQUIRE,
     /*
      * `length` bytes to `member`: in order, once, and delivered in the view in which they were
      * sent. COMPLETE: 0 it was delivered; COP_ELOST the member left the view, and may or may
@@ -92,11 +95,11 @@ enum cop_request_kind {
 struct cop_request {
     enum cop_request_kind kind;
     uint64_t token;         /* the caller's own, unique; comes back with COMPLETE */
-    cop_time timeout_ns;    /* PROBE, SEND: 0 for the default */
+    cop_time timeout_ns;    /* PROBE, SEND, INQUIRE: 0 for the default */
     struct cop_shape shape; /* PROBE: tree to use; kind 0 for the view's own */
     bool outcome;           /* PROBE: tell everyone the result, too */
     uint64_t target;        /* ABORT */
-    cop_id member;          /* REPORT, SEND */
+    cop_id member;          /* REPORT, SEND, INQUIRE */
     const void *bytes;      /* SEND: copied */
     uint32_t length;        /* SEND: below 1 MiB */
     const char *name;       /* INVITE */
@@ -164,6 +167,37 @@ enum cop_quorum {
     COP_QUORUM_NONE,      /* every side */
 };
 
+/*
+ * How those who died without a word are found, where views change (D5 to D13 of
+ * docs/PROTOCOL.md). All zero: only by connections that are refused. The same at all
+ * members. Any may be combined.
+ */
+struct cop_detect {
+    /*
+     * Every member asks its neighbour in a ring of the living how it is, so often, and
+     * accuses one that does not answer by a deadline that follows the measured round trips.
+     * A member that stopped is accused within two periods. 0: no ring.
+     */
+    cop_time ring_period_ns;
+    /*
+     * So many others must have found a suspect out of reach before it is suspected; at most
+     * COP_WITNESSES_MAX, fewer where there are fewer. 0: whoever accuses is believed.
+     */
+    uint32_t witnesses;
+    /*
+     * Heartbeats go from everyone to a random one so often; who has not been heard of for a
+     * number of periods that grows with the logarithm of the members is accused. Costs bytes
+     * that grow with the members, and needs no neighbours. 0: no gossip.
+     */
+    cop_time gossip_period_ns;
+    /*
+     * With gossip: this life remembers nothing of a former one. It listens, but says nothing
+     * until the others must have found the former one dead.
+     */
+    bool stealth;
+};
+#define COP_WITNESSES_MAX 16u
+
 struct cop_config {
     cop_id self;
     cop_incarnation incarnation; /* of this life; larger than every earlier one */
@@ -181,6 +215,7 @@ struct cop_config {
     const char *name;    /* NULL: the one that its id has in the view */
     const char *address; /* where it listens; NULL: by the rule of the start */
     bool spare;
+    struct cop_detect detect; /* not looked at where the view is fixed */
 };
 
 /* COP_EINVAL if `self` is not in the view (with a fixed one), or a name or address is too
@@ -237,6 +272,46 @@ struct cop_belief {
     enum cop_status status;
 };
 struct cop_belief cop_node_belief(const struct cop_node *node, cop_id id);
+
+/*
+ * How often this node saw a peer go from alive to dead: by suspicion, by a view without it,
+ * or by a new life. A number of this node's own, the same at no two; an owner of state that
+ * finds it changed knows that this is not the peer with whom it was made.
+ */
+uint32_t cop_node_aliveness(const struct cop_node *node, cop_id id);
+
+/* Why somebody was accused, and what came of it. */
+enum cop_reason {
+    COP_REASON_REFUSED, /* nobody listens there */
+    COP_REASON_SILENT,  /* it did not answer, or was not heard of, in time */
+    COP_REASON_INQUIRY, /* it did not answer a COP_REQUEST_INQUIRE */
+    COP_REASON_OUTSIDE, /* a COP_REQUEST_REPORT */
+    COP_REASON_HEARSAY, /* another member says so */
+};
+enum cop_outcome {
+    COP_OUTCOME_PENDING,
+    COP_OUTCOME_DENIED,        /* it says that it lives */
+    COP_OUTCOME_NOT_CONFIRMED, /* a witness reached it */
+    COP_OUTCOME_REMOVED,       /* by the view `epoch` */
+};
+struct cop_suspicion {
+    uint64_t number; /* of this node's, from 0 */
+    cop_time at;
+    cop_id accuser; /* COP_ID_NONE: hearsay, and nobody knows from whom */
+    cop_id accused;
+    cop_incarnation incarnation; /* of the accused */
+    enum cop_reason reason;
+    enum cop_outcome outcome;
+    cop_epoch epoch; /* REMOVED */
+};
+/*
+ * The accusations that this node made or (where views change) heard of, from number `from`
+ * on, oldest first: at most `max` of them, and how many. The last COP_SUSPICIONS_MAX are
+ * kept; the next question begins after the last number given.
+ */
+uint32_t cop_node_events(const struct cop_node *node, uint64_t from,
+                         struct cop_suspicion *out, uint32_t max);
+#define COP_SUSPICIONS_MAX 64u
 
 /* A number that two nodes share if and (but for chance) only if their states are
  * equal. */

@@ -159,6 +159,7 @@ enum cop_sim_action_kind {
     COP_SIM_LEAVE,  /* a says goodbye */
     COP_SIM_REPORT, /* a is told by somebody outside that b is dead */
     COP_SIM_SEND,   /* a sends request.token to b */
+    COP_SIM_INQUIRE, /* a asks b how it is: request */
 };
 
 /* When an action is done. The latter two are for CRASH only: at message boundaries. */
@@ -204,6 +205,7 @@ struct cop_sim_config {
     uint32_t nodes; /* places; where views change, some may be for those who join */
     uint32_t start; /* members of the static start; 0: all */
     enum cop_quorum quorum;
+    struct cop_detect detect;
     struct cop_shape shape; /* of the view; its table stays the caller's */
     uint64_t seed;
     struct cop_sim_net net;
@@ -213,6 +215,9 @@ struct cop_sim_config {
     /* A request ended. May call cop_sim_do. May be NULL. `result` is borrowed. */
     void (*complete)(void *context, struct cop_sim *sim, cop_id node, uint64_t token,
                      int status, struct cop_buf *result);
+    /* A view was installed. May be NULL. */
+    void (*viewed)(void *context, struct cop_sim *sim, cop_id node,
+                   struct cop_view *view);
     /* One line of the trace, without line end. NULL: no text is made. */
     void (*trace)(void *context, const char *line);
     /*
@@ -303,6 +308,7 @@ uint64_t cop_sim_node_bytes(const struct cop_sim *sim);
  *
  *   nodes 16              shape radix:4         hosts 4 (members a host, for hosts:S)
  *   topology a:0 => a:1 ; (instead of nodes and shape) seed 7  views majority|none (they change)
+ *   detect [ring 100ms] [witnesses 2] [gossip 100ms] (where views change)
  *   start 12 (members at the start; the other nodes are places for who joins)  flags
  *   codec cut buggify quiet net constant 10us | net loggp L o g G_ps | net torus L hop
  *   [XxYxZ] [shuffle] | net switch L service_ns [ports P] [byte G_ps] | net recorded
@@ -312,7 +318,8 @@ uint64_t cop_sim_node_bytes(const struct cop_sim *sim);
  *   resume A at T slow A D         at T slow A > B D     at T partition LIST | LIST at
  *   T partition LIST > LIST (one way)        at T heal at T break A B        at T jump
  *   A D         at T lie A about B   at T join [spare]   at T leave A   at T report A
- *   about B   at T send A > B token K   liveness              (at the end: heal all, then
+ *   about B   at T send A > B token K   at T inquire A about B [timeout T]   liveness
+ *   (at the end: heal all, then
  *   everyone alive probes, and must name exactly the dead) until-complete        (stop
  *   when every probe has completed, not when all is quiet)
  */
@@ -350,6 +357,11 @@ struct cop_sim_report {
     uint32_t submitted, completed;
     uint32_t answered; /* by the last probe that completed */
     uint32_t dead, silent;
+    /* Where views change: the latest one, and how it came about. */
+    cop_epoch epoch;
+    uint32_t members, installed; /* how many it has, and how many of them have it */
+    cop_time installed_ns;       /* when the last of them got it */
+    struct cop_change_times times; /* at its root */
     uint64_t node_bytes; /* private memory of all nodes at the end */
     struct cop_stats stats;
 };

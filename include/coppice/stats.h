@@ -24,7 +24,8 @@
     X(not_below, "answered or turned to by one that is not below me")                      \
     X(sweep_over, "about a sweep that is over")                                            \
     X(sweep_unknown, "about a sweep that I am not in")                                     \
-    X(repeated, "says what I have already")
+    X(repeated, "says what I have already")                                                \
+    X(unasked, "answers a question that is not open, or asks more than are answered")
 
 /* clang-format on */
 
@@ -34,6 +35,11 @@ struct cop_stats {
     uint64_t sent_bytes, received_bytes; /* with headers */
     uint64_t steps;
     uint64_t suspicions, denials, revivals;
+    uint64_t accusations;         /* that a node made itself */
+    uint64_t accusations_dropped; /* because a witness reached the accused */
+    uint64_t accusations_held;    /* because no witness answered */
+    uint64_t credits;             /* a node's own clock jumped */
+    uint64_t deadline_ns;         /* a gauge: of the ring, when it was last asked for */
     uint64_t sweeps_started, sweeps_completed, sweeps_timed_out, sweeps_aborted;
     uint64_t sweeps_joined, sweeps_ended;
     uint64_t adoptions, turns, holds, supplements;

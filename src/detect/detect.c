@@ -2,32 +2,12 @@
 #include "detect/detect.h"
 
 #include "base/rankset.h"
-#include "roster/roster.h"
+#include "detect/state.h"
 
 #include <stdlib.h>
 
 /* Beliefs in one NEWS frame; more go in several. */
 #define NEWS_MAX 4096u
-
-/*
- * Invariants: all sets are sorted; I am in none of them but perhaps `dirty`; every
- * neighbour is watched once for it.
- */
-struct detect {
-    struct cop__node_timer flush; /* runs while `dirty` is not empty */
-    struct cop__node_timer retry; /* runs while `silent` is not empty */
-    struct cop_ranks
-        neighbours;          /* in the repaired tree of the view, at the last flush */
-    struct cop_ranks dirty;  /* of whom I have news that is not passed on */
-    struct cop_ranks silent; /* watched peers that did not answer */
-    struct cop_ranks told;   /* suspects that were told so */
-    struct cop_ranks found;  /* suspects that I found out about myself */
-};
-
-static struct detect *state(const struct cop_node *node)
-{
-    return cop__layer_state(node, COP__SLOT_DETECT);
-}
 
 static void put(struct cop_node *node, struct cop_ranks *set, cop_id id)
 {
@@ -83,7 +63,7 @@ static void send_news(struct cop_node *node, cop_id to, const struct cop_ranks *
 /* D4: tells a suspect once what is said of it. */
 static void tell_suspect(struct cop_node *node, cop_id id)
 {
-    struct detect *detect = state(node);
+    struct cop__detect *detect = cop__detect(node);
     if (cop__rankset_has(&detect->told, id))
         return;
     put(node, &detect->told, id);
@@ -102,9 +82,14 @@ void cop__detect_send_news(struct cop_node *node, cop_id to,
     send_news(node, to, ids);
 }
 
+void cop__detect_tell_neighbours(struct cop_node *node)
+{
+    send_news_to(node, &cop__detect(node)->neighbours, NULL);
+}
+
 bool cop__detect_has_found(const struct cop_node *node, cop_id id)
 {
-    return cop__rankset_has(&state(node)->found, id);
+    return cop__rankset_has(&cop__detect(node)->found, id);
 }
 
 /* Whether somebody thinks of a former life of mine, or has not heard my latest denial. */
@@ -132,11 +117,13 @@ void cop__on_news(struct cop_node *node, const struct cop_frame *frame)
         return;
     }
     bool any = false, wrong = false;
+    cop__detect(node)->teller = frame->header.sender;
     for (uint32_t i = 0; i < news.beliefs.count; i++) {
         struct cop__belief belief = cop__belief_at(news.beliefs, i);
         any |= cop__roster_merge(node, &belief);
         wrong |= belief.id == node->self && is_outdated(node, &belief);
     }
+    cop__detect(node)->teller = COP_ID_NONE;
     if (wrong)
         tell_about_me(node, frame->header.sender);
     if (!any)
@@ -177,7 +164,7 @@ static void find_neighbours(struct cop_node *node, struct cop_ranks *out)
 
 static void swap_neighbours(struct cop_node *node, struct cop_ranks *now)
 {
-    struct detect *detect = state(node);
+    struct cop__detect *detect = cop__detect(node);
     for (uint32_t i = 0; i < now->count; i++)
         if (!cop__rankset_has(&detect->neighbours, now->items[i]))
             cop__watch(node, now->items[i]);
@@ -193,7 +180,7 @@ static void swap_neighbours(struct cop_node *node, struct cop_ranks *now)
  * ones everything. */
 static void pass_on(struct cop_node *node, const struct cop_ranks *old)
 {
-    struct detect *detect = state(node);
+    struct cop__detect *detect = cop__detect(node);
     struct cop_ranks known = {0}, new = {0};
     if (cop__has_views(node))
         return;
@@ -219,13 +206,32 @@ static void on_flush(struct cop_node *node, struct cop__node_timer *timer)
         swap_neighbours(node, &other);
         pass_on(node, &other);
     }
-    state(node)->dirty.count = 0;
+    cop__detect(node)->dirty.count = 0;
     cop_ranks_free(&other);
+}
+
+/* D10. With a fixed view everyone hears of every death, and would only count them. */
+static void record_change(struct cop_node *node, const struct cop__change *change)
+{
+    cop_id id = change->id;
+    cop_incarnation life = cop__roster_get(node, id).incarnation;
+    if (change->kind == COP__CHANGE_SUSPECT) {
+        cop__record_death(node, id, life);
+        if (cop__has_views(node) && !cop__record_is_pending(node, id))
+            cop__record_accusation(node, cop__detect(node)->teller, id,
+                                   COP_REASON_HEARSAY);
+    } else if (change->kind == COP__CHANGE_ALIVE) {
+        cop__record_life(node, id, life);
+        cop__record_outcome(node, id, life, COP_OUTCOME_DENIED);
+    } else if (change->kind == COP__CHANGE_REPLACED) {
+        cop__record_death(node, id, life - 1);
+        cop__record_life(node, id, life);
+    }
 }
 
 static void on_change(struct cop_node *node, const struct cop__change *change)
 {
-    struct detect *detect = state(node);
+    struct cop__detect *detect = cop__detect(node);
     cop__rankset_drop(&detect->told, change->id);
     if (change->kind == COP__CHANGE_ALIVE || change->kind == COP__CHANGE_REPLACED)
         cop__rankset_drop(&detect->found, change->id);
@@ -237,6 +243,8 @@ static void on_change(struct cop_node *node, const struct cop__change *change)
     if (change->kind == COP__CHANGE_SUSPECT &&
         cop__rankset_has(&detect->neighbours, change->id))
         tell_suspect(node, change->id);
+    record_change(node, change);
+    cop__senses_on_change(node, change);
     put(node, &detect->dirty, change->id);
     if (!cop__timer_is_running(&detect->flush.timer))
         cop__timer_set(node, &detect->flush, node->now + COP__NEWS_DELAY);
@@ -244,14 +252,32 @@ static void on_change(struct cop_node *node, const struct cop__change *change)
 
 /* ---- evidence -------------------------------------------------------------------- */
 
-void cop__detect_accuse(struct cop_node *node, cop_id id)
+void cop__detect_find(struct cop_node *node, cop_id id)
 {
-    put(node, &state(node)->found, id);
+    put(node, &cop__detect(node)->found, id);
+}
+
+void cop__detect_convict(struct cop_node *node, cop_id id)
+{
+    cop__detect_find(node, id);
     /* Of the life that is known: it may be one that no view has yet. */
     if (cop__roster_get(node, id).status != COP_SUSPECT) {
         cop__roster_suspect(node, id);
         tell_suspect(node, id);
     }
+}
+
+void cop__detect_accuse(struct cop_node *node, cop_id id)
+{
+    cop__accuse(node, id, COP_REASON_OUTSIDE);
+}
+
+void cop__detect_try_later(struct cop_node *node, cop_id id)
+{
+    struct cop__detect *detect = cop__detect(node);
+    put(node, &detect->silent, id);
+    if (!cop__timer_is_running(&detect->retry.timer))
+        cop__timer_set(node, &detect->retry, node->now + COP__RETRY_DELAY);
 }
 
 /* What is said of a life that is over may come when a later one is a member. */
@@ -262,10 +288,17 @@ static bool is_outlived(const struct cop_node *node, cop_id peer,
            incarnation < cop__roster_get(node, peer).incarnation;
 }
 
+/* Whom a view removed nobody accuses any more. */
+static bool is_over(const struct cop_node *node, cop_id peer)
+{
+    cop_incarnation life = cop__roster_get(node, peer).incarnation;
+    return cop__has_views(node) && cop_view_rank(node->view, peer) == COP_RANK_NONE &&
+           life <= cop_view_incarnation(node->view, peer);
+}
+
 static void on_peer_down(struct cop_node *node, cop_id peer,
                          cop_incarnation incarnation, enum cop_down why)
 {
-    struct detect *detect = state(node);
     bool known = cop_view_rank(node->view, peer) != COP_RANK_NONE ||
                  (cop__has_views(node) && cop__is_watched(node, peer));
     if (!known || peer == node->self)
@@ -274,23 +307,47 @@ static void on_peer_down(struct cop_node *node, cop_id peer,
         if (cop__is_watched(node, peer))
             cop__emit_connect(node, peer);
     } else if (why == COP_DOWN_REFUSED) { /* D1 */
-        cop__detect_accuse(node, peer);
+        cop__senses_on_refused(node, peer);
+        if (!is_over(node, peer))
+            cop__accuse(node, peer, COP_REASON_REFUSED);
     } else if (why == COP_DOWN_CLOSED) {
         if (cop__is_watched(node, peer))
             cop__emit_connect(node, peer);
     } else if (cop__is_watched(node, peer)) { /* D2 */
-        put(node, &detect->silent, peer);
-        if (!cop__timer_is_running(&detect->retry.timer))
-            cop__timer_set(node, &detect->retry, node->now + COP__RETRY_DELAY);
+        cop__detect_try_later(node, peer);
+    }
+}
+
+static void on_peer_up(struct cop_node *node, cop_id peer, cop_incarnation incarnation)
+{
+    (void)incarnation;
+    cop__senses_on_peer_up(node, peer);
+}
+
+static void record_view(struct cop_node *node, const struct cop_view *old)
+{
+    uint64_t at = 0;
+    struct cop_view_change change;
+    while (cop_view_compare(old, node->view, &at, &change)) {
+        if (change.kind != COP_VIEW_LEFT && change.kind != COP_VIEW_RETURNED)
+            continue;
+        cop_incarnation was = cop_view_incarnation(old, change.id);
+        cop_incarnation is = cop_view_incarnation(node->view, change.id);
+        if (cop_view_has(old, change.id, was)) {
+            cop__record_death(node, change.id, was);
+            cop__record_outcome(node, change.id, was, COP_OUTCOME_REMOVED);
+        }
+        if (cop_view_has(node->view, change.id, is))
+            cop__record_life(node, change.id, is);
     }
 }
 
 /* The tree is another one. */
 static void on_view(struct cop_node *node, const struct cop_view *old)
 {
-    (void)old;
-    struct detect *detect = state(node);
+    struct cop__detect *detect = cop__detect(node);
     struct cop_ranks other = {0};
+    record_view(node, old);
     for (uint32_t i = detect->found.count; i > 0; i--)
         if (cop_view_rank(node->view, detect->found.items[i - 1]) == COP_RANK_NONE)
             cop__rankset_drop(&detect->found, detect->found.items[i - 1]);
@@ -298,12 +355,19 @@ static void on_view(struct cop_node *node, const struct cop_view *old)
     if (!node->failed)
         swap_neighbours(node, &other);
     cop_ranks_free(&other);
+    cop__senses_on_view(node);
+}
+
+static int on_submit(struct cop_node *node, const struct cop_request *request)
+{
+    return request->kind == COP_REQUEST_INQUIRE ? cop__inquire(node, request)
+                                                : COP_ENOENT;
 }
 
 static void on_retry(struct cop_node *node, struct cop__node_timer *timer)
 {
     (void)timer;
-    struct detect *detect = state(node);
+    struct cop__detect *detect = cop__detect(node);
     for (uint32_t i = 0; i < detect->silent.count; i++)
         if (cop__is_watched(node, detect->silent.items[i]))
             cop__emit_connect(node, detect->silent.items[i]);
@@ -323,11 +387,13 @@ bool cop__detect_admit(struct cop_node *node, const struct cop_header *header)
 
 static void start(struct cop_node *node)
 {
-    struct detect *detect = state(node);
+    struct cop__detect *detect = cop__detect(node);
     detect->flush.fire = on_flush;
     detect->retry.fire = on_retry;
     cop__timer_init(&detect->flush.timer);
     cop__timer_init(&detect->retry.timer);
+    detect->teller = COP_ID_NONE;
+    cop__senses_start(node);
     struct cop_ranks none = {0};
     find_neighbours(node, &none);
     if (node->failed) {
@@ -340,12 +406,14 @@ static void start(struct cop_node *node)
 
 static void fini(struct cop_node *node)
 {
-    struct detect *detect = state(node);
+    struct cop__detect *detect = cop__detect(node);
     cop_ranks_free(&detect->neighbours);
     cop_ranks_free(&detect->dirty);
     cop_ranks_free(&detect->silent);
     cop_ranks_free(&detect->told);
     cop_ranks_free(&detect->found);
+    cop__senses_fini(node);
+    cop__record_fini(node);
 }
 
 static void digest_set(const struct cop_ranks *set, struct cop__digest *digest)
@@ -357,18 +425,19 @@ static void digest_set(const struct cop_ranks *set, struct cop__digest *digest)
 
 static void digest_state(const struct cop_node *node, struct cop__digest *digest)
 {
-    const struct detect *detect = state(node);
+    const struct cop__detect *detect = cop__detect(node);
     digest_set(&detect->neighbours, digest);
     digest_set(&detect->dirty, digest);
     digest_set(&detect->silent, digest);
     digest_set(&detect->told, digest);
     if (cop__has_views(node))
         digest_set(&detect->found, digest);
+    cop__senses_digest(node, digest);
 }
 
 static const char *check(const struct cop_node *node)
 {
-    const struct detect *detect = state(node);
+    const struct cop__detect *detect = cop__detect(node);
     for (uint32_t i = 0; i < detect->neighbours.count; i++)
         if (!cop__is_watched(node, detect->neighbours.items[i]))
             return "detect: a neighbour is not watched";
@@ -378,25 +447,29 @@ static const char *check(const struct cop_node *node)
     if (node->started && detect->silent.count > 0 &&
         !cop__timer_is_running(&detect->retry.timer))
         return "detect: a silent peer waits without a deadline";
-    return NULL;
+    return cop__senses_check(node);
 }
 
 static size_t bytes(const struct cop_node *node)
 {
-    const struct detect *detect = state(node);
-    return sizeof(cop_rank) *
-           (detect->neighbours.capacity + detect->dirty.capacity +
-            detect->silent.capacity + detect->told.capacity + detect->found.capacity);
+    const struct cop__detect *detect = cop__detect(node);
+    return sizeof(cop_rank) * (detect->neighbours.capacity + detect->dirty.capacity +
+                               detect->silent.capacity + detect->told.capacity +
+                               detect->found.capacity) +
+           cop__senses_bytes(node) + cop__record_bytes(node);
 }
 
 const struct cop__layer cop__detect_layer = {
     .name = "detect",
-    .size = sizeof(struct detect),
+    .size = sizeof(struct cop__detect),
     .start = start,
     .fini = fini,
+    .on_peer_up = on_peer_up,
     .on_peer_down = on_peer_down,
     .on_change = on_change,
     .on_view = on_view,
+    .settle = cop__senses_settle,
+    .on_submit = on_submit,
     .digest = digest_state,
     .check = check,
     .bytes = bytes,

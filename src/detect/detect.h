@@ -7,9 +7,15 @@
 /*
  * Turns evidence into suspicions, and carries the news.
  *
- * The detector is the simplest that is right: a connection that closes is tried again,
- * and one that is then refused is a death (D1). Silence is not (D2): it is tried again
- * later.
+ * The detector that is always on is the simplest that is right: a connection that closes
+ * is tried again, and one that is then refused is a death (D1). Silence is not (D2): it is
+ * tried again later. Where views change others can be added (struct cop_detect):
+ *   ring.c     my neighbour in a ring does not answer (D5, D6)
+ *   witness.c  whom I accuse others must not reach either (D7)
+ *   senses.c   one timer for all; doubt about myself (D8)
+ *   inquire.c  somebody asks about somebody (D9)
+ *   look.c     the question that all of them ask
+ *   record.c   what is remembered (D10)
  *
  * News floods over the tree of the view, repaired by what each node knows (D3): what
  * changed goes to my neighbours, and a new neighbour is told everything. Who accuses
@@ -32,13 +38,30 @@ extern const struct cop__layer cop__detect_layer;
 bool cop__detect_has_found(const struct cop_node *node, cop_id id);
 /* Somebody outside knows that it is gone. */
 void cop__detect_accuse(struct cop_node *node, cop_id id);
+/* Finds out about a suspect: it is among the found, or denies. Nothing where no detector
+ * is on that finds silence. */
+void cop__detect_verify(struct cop_node *node, cop_id id);
+/* I wait for what this member does: it is accused if it does not answer. The same. */
+void cop__detect_rely(struct cop_node *node, cop_id id);
+/* A member was heard, whatever it said. */
+void cop__detect_hear(struct cop_node *node, cop_id id);
+/* Whether a detector is on that finds it. */
+bool cop__detect_finds_silence(const struct cop_node *node);
+/* Whether nobody answers me: I cannot tell their deaths from mine. */
+bool cop__detect_is_cut_off(const struct cop_node *node);
+/* This life is over: nobody is asked or accused any more. */
+void cop__detect_stop(struct cop_node *node);
 /* Tells a suspect, once, what is said of it. */
 void cop__detect_tell_suspect(struct cop_node *node, cop_id id);
 /* Sends what I hold of `ids` (NULL: of everyone) to `to`. */
 void cop__detect_send_news(struct cop_node *node, cop_id to,
                            const struct cop_ranks *ids);
 
+/* Sends all that I hold to my neighbours in the tree. */
+void cop__detect_tell_neighbours(struct cop_node *node);
+
 bool cop__detect_admit(struct cop_node *node, const struct cop_header *header);
-cop__handler cop__on_news;
+cop__handler cop__on_news, cop__on_ping, cop__on_pong, cop__on_witness,
+    cop__on_witnessed;
 
 #endif

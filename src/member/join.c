@@ -64,10 +64,30 @@ static void tell_joiner(struct cop_node *node, struct cop__joiner *joiner)
     cop__member_send_whole(node, joiner->id, joiner->incarnation, node->view);
 }
 
-/* Whether somebody has just been told, and may still be ready in time. */
+/* Whether somebody of the base is gone or leaves: that does not wait for those who come. */
+static bool is_urgent(const struct cop_node *node)
+{
+    const struct cop_view *base = cop__member(node)->base;
+    for (uint32_t i = 0; i < cop__roster_count(node); i++) {
+        struct cop__belief belief = cop__roster_at(node, i);
+        cop_incarnation life = cop_view_incarnation(base, belief.id);
+        if (cop_view_has(base, belief.id, life) && belief.status != COP_ALIVE)
+            return true;
+    }
+    return false;
+}
+
+/* Whether others may come at the same time, or somebody has just been told of the view and may
+ * still be ready in time. */
 bool cop__member_is_gathering(struct cop_node *node)
 {
     struct cop__member *member = cop__member(node);
+    if (member->joiner_count == 0 || is_urgent(node))
+        return false;
+    if (node->now < member->moment_until) {
+        cop__member_wake_at(node, member->moment_until);
+        return true;
+    }
     if (node->now >= member->gather_until)
         return false;
     for (uint32_t i = 0; i < member->joiner_count; i++) {
@@ -296,20 +316,23 @@ void cop__on_invited(struct cop_node *node, const struct cop_frame *frame)
 
 /* ---- asking to be let in --------------------------------------------------------- */
 
-/* The root first, then everyone in turn; whoever is lost to me is passed over. */
+/*
+ * The root, and every other time somebody else in turn: one who is to be the root of a view
+ * that it has not got yet does not answer, and may be asked again before all others are.
+ * Whoever is lost to me is passed over.
+ */
 static cop_id next_target(const struct cop_node *node)
 {
-    const struct cop__member *member = cop__member(node);
-    cop_id id = member->other;
-    if (id == COP_ID_NONE)
-        id = cop_view_root(node->view) == 0 ? COP_ID_NONE
-                                            : cop_view_root(node->view) - 1;
-    for (uint32_t tries = 0; tries <= cop_view_size(node->view); tries++) {
-        id = cop_view_next(node->view, id);
-        if (id == COP_ID_NONE)
-            continue;
-        if (id != node->self && !cop__roster_is_suspect(node, id))
+    uint32_t attempts = cop__member(node)->attempts;
+    cop_id id = cop_view_root(node->view);
+    uint32_t left = attempts % 2 == 0 ? 0 : attempts / 2 + 1;
+    for (uint32_t tries = 0; tries <= 2 * cop_view_size(node->view) + left; tries++) {
+        bool good =
+            id != COP_ID_NONE && id != node->self && !cop__roster_is_suspect(node, id);
+        if (good && left == 0)
             return id;
+        left -= good && left > 0;
+        id = cop_view_next(node->view, id);
     }
     return COP_ID_NONE;
 }
@@ -342,18 +365,12 @@ void cop__member_ask_to_join(struct cop_node *node)
         cop__member_wake_at(node, member->join_again);
         return;
     }
-    /* Another view may have another root. Time passed without an answer: the root once more,
-     * which may not have known that it is one, and then the next. */
+    /* Another view may have another root. Time passed without an answer: the next. */
     if (is_new) {
-        member->other = COP_ID_NONE;
+        member->target = COP_ID_NONE;
         member->attempts = 0;
     }
-    cop_id root = cop_view_root(node->view);
-    bool is_root = member->attempts % 2 == 1 && root != node->self &&
-                   !cop__roster_is_suspect(node, root);
-    if (!is_root)
-        member->other = next_target(node);
-    member->target = is_root ? root : member->other;
+    member->target = next_target(node);
     if (member->target == COP_ID_NONE || member->attempts > ATTEMPTS_MAX) {
         cop__member_go_out(node, COP_ELOST);
         return;
@@ -396,6 +413,8 @@ static void note_joiner(struct cop_node *node, const struct cop_header *header,
     joiner->incarnation = header->sender_incarnation;
     joiner->spare = message->spare != 0;
     joiner->ready = cop__is_same_ballot(theirs, cop_view_ballot(base));
+    if (node->now >= cop__member(node)->moment_until)
+        cop__member(node)->moment_until = node->now + COP__JOIN_MOMENT;
     cop__roster_expect(node, joiner->id, joiner->incarnation);
     if (!joiner->ready)
         cop__member_send_whole(node, header->sender, header->sender_incarnation, base);

@@ -48,6 +48,7 @@ static bool found_all_before(struct cop_node *node)
             cop__detect_has_found(node, id) || is_condemned(node, id))
             continue; /* lives (and is a spare, or leaves), or is gone for certain */
         watch_also(node, id);
+        cop__detect_verify(node, id);
         all = false;
     }
     if (all)

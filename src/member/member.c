@@ -57,10 +57,15 @@ cop_id cop__member_proposer(const struct cop_node *node)
 static void mind_degraded(struct cop_node *node)
 {
     struct cop__member *member = cop__member(node);
-    bool degraded = !cop__member_could_change(node, node->view);
+    bool degraded =
+        !cop__member_could_change(node, node->view) ||
+        (node->quorum == COP_QUORUM_MAJORITY && cop__detect_is_cut_off(node));
     if (degraded == member->degraded)
         return;
     member->degraded = degraded;
+    /* No proposal will tell the others on this side why there is none. */
+    if (degraded && cop__detect_finds_silence(node))
+        cop__detect_tell_neighbours(node);
     cop__emit_state(node, COP_EFFECT_DEGRADED, degraded);
 }
 
@@ -80,10 +85,14 @@ static void look(struct cop_node *node)
     mind_degraded(node);
     cop_id proposer = cop__member_proposer(node);
     cop__member_report(node, proposer);
-    if (proposer == node->self)
+    if (proposer == node->self) {
         cop__member_lead(node);
-    else if (member->proposal_count > 0 && !member->proposing)
-        cop__member_wonder(node);
+        cop__member_heal(node);
+    } else {
+        cop__member_stop_healing(node);
+        if (member->proposal_count > 0 && !member->proposing)
+            cop__member_wonder(node);
+    }
 }
 
 /* Looking may change what there is to see: a few times, and then with the next step. */
@@ -115,6 +124,8 @@ void cop__member_go_out(struct cop_node *node, int why)
     if (member->leaving)
         why = 0; /* it wanted to */
     cop__timer_cancel(node, &member->timer);
+    cop__detect_stop(node);
+    cop__member_stop_healing(node);
     if (member->leaving)
         cop__emit_complete(node, member->leave_token, 0, NULL);
     cop__emit_state(node, COP_EFFECT_OUT, why);
@@ -183,6 +194,7 @@ static void on_change(struct cop_node *node, const struct cop__change *change)
 
 static void on_peer_up(struct cop_node *node, cop_id peer, cop_incarnation incarnation)
 {
+    cop__member_heal_up(node, peer, incarnation);
     if (cop__has_views(node))
         cop__member_greet(node, peer, incarnation);
 }
@@ -190,9 +202,8 @@ static void on_peer_up(struct cop_node *node, cop_id peer, cop_incarnation incar
 static void on_peer_down(struct cop_node *node, cop_id peer,
                          cop_incarnation incarnation, enum cop_down why)
 {
-    (void)peer;
     (void)incarnation;
-    (void)why;
+    cop__member_heal_down(node, peer, why);
     if (cop__has_views(node))
         cop__member_look_soon(node);
 }
@@ -206,7 +217,7 @@ static void start(struct cop_node *node)
     cop__timer_init(&member->timer.timer);
     member->base = cop_view_ref(node->view);
     member->highest = cop_view_epoch(node->view);
-    member->reported_to = member->target = member->other = COP_ID_NONE;
+    member->reported_to = member->target = COP_ID_NONE;
     member->phase = cop_view_has(node->view, node->self, node->incarnation)
                         ? PHASE_MEMBER
                         : PHASE_JOINING;
@@ -231,6 +242,7 @@ static void fini(struct cop_node *node)
     cop_ranks_free(&member->verifying);
     cop_ranks_free(&member->dirty);
     cop_view_unref(member->base);
+    cop__member_heal_fini(node);
     cop_view_unref(member->former);
 }
 
@@ -271,7 +283,6 @@ static void digest_state(const struct cop_node *node, struct cop__digest *digest
     cop__digest_word(digest, (uint64_t)member->held_count << 32 | member->errand_count);
     cop__digest_word(digest, (uint64_t)member->sync_target << 32 | member->syncs);
     cop__digest_word(digest, (uint64_t)member->target << 32 | member->attempts);
-    cop__digest_word(digest, member->other);
 }
 
 static const char *check(const struct cop_node *node)
@@ -307,12 +318,14 @@ static size_t bytes(const struct cop_node *node)
            member->joiner_capacity * sizeof *member->joiners +
            member->errand_capacity * sizeof *member->errands +
            member->held_capacity * sizeof *member->held +
-           (member->verifying.capacity + member->dirty.capacity) * sizeof(cop_rank);
+           (member->verifying.capacity + member->dirty.capacity) * sizeof(cop_rank) +
+           cop__member_heal_bytes(node);
 }
 
 const struct cop__layer cop__member_layer = {
     .name = "member",
     .size = sizeof(struct cop__member),
+    .for_views = true,
     .start = start,
     .fini = fini,
     .on_peer_up = on_peer_up,
@@ -333,10 +346,11 @@ bool cop_node_is_member(const struct cop_node *node)
 
 struct cop_change_times cop_node_change_times(const struct cop_node *node)
 {
-    return cop__member(node)->last_times;
+    return cop__has_views(node) ? cop__member(node)->last_times
+                                : (struct cop_change_times){0};
 }
 
 bool cop_node_is_degraded(const struct cop_node *node)
 {
-    return cop__member(node)->degraded;
+    return cop__has_views(node) && cop__member(node)->degraded;
 }

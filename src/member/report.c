@@ -95,8 +95,11 @@ void cop__member_report(struct cop_node *node, cop_id proposer)
     bool again = is_time_again(node);
     cop_id to = again ? proposer : next_hop(node, proposer);
     bool all = again || to != member->reported_to;
-    if (all || member->dirty.count > 0)
+    if (all || member->dirty.count > 0) {
         send(node, to, all);
+        if (member->report_again != 0)
+            cop__detect_rely(node, to);
+    }
     member->reported_to = to;
     member->dirty.count = 0;
 }

@@ -64,9 +64,10 @@ struct cop__member {
     struct cop__proposal *proposals;
     uint32_t proposal_count, proposal_capacity;
 
-    cop_time not_before;        /* I do not propose before this */
-    cop_time gather_until;      /* nor before this, while somebody who joins is not ready */
-    uint32_t failures;          /* proposals of mine that failed in a row */
+    cop_time not_before;   /* I do not propose before this */
+    cop_time moment_until; /* nor before this, if it is only about those who join */
+    cop_time gather_until; /* nor before this, while somebody who joins is not ready */
+    uint32_t failures;     /* proposals of mine that failed in a row */
     struct cop_ranks verifying; /* before me in line, said to be gone: watched */
 
     struct cop_ranks dirty; /* of whom I have something to report */
@@ -79,7 +80,6 @@ struct cop__member {
     struct cop__errand *errands;
     uint32_t errand_count, errand_capacity;
     cop_id target;       /* JOINING: whom I asked last */
-    cop_id other;        /* the last that I asked of those in turn */
     cop_time join_again; /* and when I ask the next */
     uint32_t attempts;
 
@@ -90,7 +90,8 @@ struct cop__member {
 
     struct cop__held *held;
     uint32_t held_count, held_capacity;
-    cop_epoch asked_for; /* the latest epoch that I asked somebody for */
+    cop_epoch asked_for;          /* the latest epoch that I asked somebody for */
+    struct cop__healing *healing; /* at the root; NULL: nobody was missed */
 };
 
 static inline struct cop__member *cop__member(const struct cop_node *node)
@@ -202,6 +203,15 @@ void cop__member_release_held(struct cop_node *node);
 void cop__member_greet(struct cop_node *node, cop_id peer, cop_incarnation incarnation);
 void cop__member_ask_view(struct cop_node *node, cop_id of,
                           cop_incarnation incarnation);
+
+/* heal.c: at the root, and when it is root no more */
+void cop__member_heal(struct cop_node *node);
+void cop__member_stop_healing(struct cop_node *node);
+void cop__member_heal_fini(struct cop_node *node);
+void cop__member_heal_up(struct cop_node *node, cop_id peer,
+                         cop_incarnation incarnation);
+void cop__member_heal_down(struct cop_node *node, cop_id peer, enum cop_down why);
+size_t cop__member_heal_bytes(const struct cop_node *node);
 
 /* report.c */
 void cop__member_report(struct cop_node *node, cop_id proposer);

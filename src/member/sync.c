@@ -241,18 +241,40 @@ static bool admit_stranger(struct cop_node *node, const struct cop_frame *frame)
     return false;
 }
 
+/* Nobody handles these where the view is fixed. */
+static bool is_about_views(uint16_t kind)
+{
+    return is_for_all(kind) || kind == COP__KIND_INVITE || kind == COP__KIND_INVITED ||
+           kind == COP__KIND_LETTER || kind == COP__KIND_RECEIPT;
+}
+
+/* Who is about to be a member can be suspect before it is one, and has to know, too. */
+static bool is_doubted(const struct cop_node *node, const struct cop_header *header)
+{
+    struct cop__belief belief = cop__roster_get(node, header->sender);
+    return belief.status == COP_SUSPECT &&
+           belief.incarnation == header->sender_incarnation;
+}
+
 bool cop__member_admit(struct cop_node *node, const struct cop_frame *frame)
 {
     const struct cop_header *header = &frame->header;
-    if (!cop__has_views(node))
-        return cop__detect_admit(node, header);
+    if (!cop__has_views(node)) {
+        if (!is_about_views(header->kind))
+            return cop__detect_admit(node, header);
+        COP__COUNT(node, ignored_kind);
+        return false;
+    }
     const struct cop__member *member = cop__member(node);
     if (member->phase == PHASE_OUT)
         return false;
     bool inside = cop_view_has(node->view, header->sender, header->sender_incarnation);
     if (!inside && !admit_stranger(node, frame))
         return false;
-    if (inside && cop__roster_is_suspect(node, header->sender))
+    if (inside)
+        cop__detect_hear(node, header->sender);
+    if (inside ? cop__roster_is_suspect(node, header->sender)
+               : is_doubted(node, header))
         cop__detect_tell_suspect(node, header->sender);
     if (is_too_early(node, frame)) {
         cop__member_hold(node, frame);
@@ -336,4 +358,10 @@ void cop__on_out(struct cop_node *node, const struct cop_frame *frame)
     struct cop_ballot ballot = {message.epoch, message.root, message.incarnation};
     if (cop__is_later(ballot, cop_view_ballot(node->view)))
         cop__member_go_out(node, COP_EREMOVED);
+    else if (cop__member(node)->phase == PHASE_MEMBER &&
+             !cop_view_has(node->view, frame->header.sender,
+                           frame->header.sender_incarnation))
+        /* Two worlds meet, and mine is the later: it is the other that is out (D11). */
+        cop__member_ask_view(node, frame->header.sender,
+                             frame->header.sender_incarnation);
 }

@@ -44,7 +44,8 @@ struct cop__change {
 
 struct cop__layer {
     const char *name;
-    size_t size; /* of its state, zeroed at the start */
+    size_t size;    /* of its state, zeroed at the start */
+    bool for_views; /* not there at all, state included, where the view is fixed */
     /* Any of these may be NULL. */
     void (*start)(struct cop_node *node);
     void (*fini)(struct cop_node *node);
@@ -92,6 +93,7 @@ struct cop__settings {
     struct cop_ranks quorum_ids; /* HAS: sorted */
     struct cop_buf *card;        /* my name and address, if I join */
     bool spare;
+    struct cop_detect detect;
 };
 
 struct cop_node {

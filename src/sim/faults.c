@@ -247,6 +247,7 @@ void cop__faults_apply(struct cop_sim *sim, uint32_t index)
     case COP_SIM_PROBE:
     case COP_SIM_ABORT:
     case COP_SIM_LEAVE:
+    case COP_SIM_INQUIRE:
         cop__faults_submit(sim, index);
         return;
     case COP_SIM_SEND:

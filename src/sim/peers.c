@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/world.h"
 
-#include "base/random.h"
-
 #include <stdlib.h>
 
 /*
@@ -13,7 +11,9 @@
 
 static uint32_t slot_of(const struct cop__peers *peers, cop_id id)
 {
-    uint32_t at = (uint32_t)cop__mix64(id) & (peers->capacity - 1);
+    /* A product spreads even neighbours; this is looked up for every frame. */
+    uint64_t spread = (uint64_t)id * UINT64_C(0x9e3779b97f4a7c15);
+    uint32_t at = (uint32_t)(spread >> 32) & (peers->capacity - 1);
     while (peers->slots[at].id != id && peers->slots[at].id != COP_ID_NONE)
         at = (at + 1) & (peers->capacity - 1);
     return at;

@@ -105,6 +105,27 @@ static bool parse_views(struct cop__words *words, struct cop_sim_script *script)
     return cop__words_end(words);
 }
 
+static bool parse_detect(struct cop__words *words, struct cop_detect *detect)
+{
+    uint64_t number = 0;
+    while (words->at < words->count) {
+        bool good = false;
+        if (cop__word_is(words, "ring")) {
+            good = cop__word_time(words, "period of the ring", &detect->ring_period_ns);
+        } else if (cop__word_is(words, "gossip")) {
+            good = cop__word_time(words, "period of gossip", &detect->gossip_period_ns);
+        } else if (cop__word_is(words, "witnesses")) {
+            good = cop__word_number(words, "witnesses", COP_WITNESSES_MAX, &number);
+            detect->witnesses = (uint32_t)number;
+        } else {
+            return cop__words_wrong(words, "detectors are ring, witnesses and gossip");
+        }
+        if (!good)
+            return false;
+    }
+    return true;
+}
+
 static bool parse_shape(struct cop__words *words, struct reading *reading)
 {
     const char *word = cop__word_next(words);
@@ -136,6 +157,8 @@ static bool parse_header(struct cop__words *words, struct reading *reading, bool
     }
     if (cop__word_is(words, "views"))
         return parse_views(words, script);
+    if (cop__word_is(words, "detect"))
+        return parse_detect(words, &script->config.detect);
     if (cop__word_is(words, "seed"))
         return cop__word_number(words, "seed", UINT64_MAX, &script->config.seed) &&
                cop__words_end(words);
@@ -253,6 +276,23 @@ static void print_flags(FILE *out, const struct cop_sim_script *script)
                 flags & COP_SIM_QUIET_START ? " quiet" : "");
 }
 
+static void print_detect(FILE *out, const struct cop_detect *detect)
+{
+    char time[32];
+    if (!detect->ring_period_ns && !detect->witnesses && !detect->gossip_period_ns)
+        return;
+    fprintf(out, "detect");
+    cop__print_time(detect->ring_period_ns, time);
+    if (detect->ring_period_ns)
+        fprintf(out, " ring %s", time);
+    if (detect->witnesses)
+        fprintf(out, " witnesses %u", (unsigned)detect->witnesses);
+    cop__print_time(detect->gossip_period_ns, time);
+    if (detect->gossip_period_ns)
+        fprintf(out, " gossip %s", time);
+    fprintf(out, "\n");
+}
+
 static void print_header(FILE *out, const struct cop_sim_script *script)
 {
     char text[128];
@@ -270,6 +310,7 @@ static void print_header(FILE *out, const struct cop_sim_script *script)
                 script->config.quorum == COP_QUORUM_NONE ? "none" : "majority");
     if (script->config.start)
         fprintf(out, "start %u\n", (unsigned)script->config.start);
+    print_detect(out, &script->config.detect);
     print_flags(out, script);
     size_t size = 256 + 12 * (size_t)script->config.net.table_count;
     char *net = calloc(1, size);

@@ -165,11 +165,20 @@ static bool parse_report(struct cop__words *words, struct cop_sim_action *action
     if (!cop__word_id(words, "the node", &action->a))
         return false;
     if (!cop__word_is(words, "about"))
-        return cop__words_wrong(words, "report needs 'about'");
+        return cop__words_wrong(words, "the word 'about' is missing");
     if (!cop__word_id(words, "the other node", &action->b))
         return false;
     action->request.member = action->b;
     return true;
+}
+
+static bool parse_inquire(struct cop__words *words, struct cop_sim_action *action)
+{
+    bool good = parse_report(words, action);
+    action->request.kind = COP_REQUEST_INQUIRE;
+    if (good && cop__word_is(words, "timeout"))
+        good = cop__word_time(words, "timeout", &action->request.timeout_ns);
+    return good;
 }
 
 static bool parse_jump(struct cop__words *words, struct cop_sim_action *action)
@@ -211,6 +220,7 @@ static const struct {
     {"leave", COP_SIM_LEAVE, parse_leave},
     {"report", COP_SIM_REPORT, parse_report},
     {"send", COP_SIM_SEND, parse_send},
+    {"inquire", COP_SIM_INQUIRE, parse_inquire},
 };
 
 static bool parse_verb(struct cop__words *words, struct cop_sim_action *action)
@@ -367,6 +377,12 @@ static void print_verb(const struct cop_sim_action *action, char *out, size_t si
     case COP_SIM_SEND:
         snprintf(out, size, "send %u > %u token %llu", a, b,
                  (unsigned long long)action->request.token);
+        return;
+    case COP_SIM_INQUIRE:
+        cop__print_time(action->request.timeout_ns, time);
+        snprintf(out, size, "inquire %u about %u%s%s", a, b,
+                 action->request.timeout_ns ? " timeout " : "",
+                 action->request.timeout_ns ? time : "");
         return;
     }
 }

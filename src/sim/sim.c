@@ -93,6 +93,7 @@ static int bear(struct cop_sim *sim, cop_id id, struct cop_view *view, const cha
         .quorum = sim->config.quorum,
         .name = name,
         .spare = spare,
+        .detect = sim->config.detect,
     };
     int error = sim->actor->create(sim->actor->context, &config, &node->actor);
     if (error) {

@@ -31,6 +31,10 @@ static const struct cop__stack stack = {
     .handlers =
         {
             [COP__INDEX_NEWS] = cop__on_news,
+            [COP__INDEX_PING] = cop__on_ping,
+            [COP__INDEX_PONG] = cop__on_pong,
+            [COP__INDEX_WITNESS] = cop__on_witness,
+            [COP__INDEX_WITNESSED] = cop__on_witnessed,
             [COP__INDEX_JOIN] = cop__on_join,
             [COP__INDEX_WHOLE] = cop__on_whole,
             [COP__INDEX_SYNC] = cop__on_sync,

@@ -22,6 +22,10 @@
     M(WELCOME, welcome, 2, LINK, 1024, "you are accepted; this is me, and my count")       \
     M(REFUSE, refuse, 3, LINK, 1024, "you are not accepted, and why")                      \
     M(NEWS, news, 16, CONTROL, COP__FRAME_MAX, "what I have heard of members")             \
+    M(PING, ping, 17, CONTROL, 64, "how are you?")                                         \
+    M(PONG, pong, 18, CONTROL, 64, "I am well")                                            \
+    M(WITNESS, witness, 19, CONTROL, 64, "I cannot reach this one; can you?")              \
+    M(WITNESSED, witnessed, 20, CONTROL, 64, "whether I can reach it")                     \
     M(JOIN, join, 24, CONTROL, 1024, "take me in; this is the view that I hold")           \
     M(WHOLE, whole, 25, CONTROL, COP__FRAME_MAX, "this is the view that I have installed") \
     M(SYNC, sync, 26, CONTROL, 256, "this is my view; what is yours?")                     \
@@ -51,6 +55,13 @@
 #define COP__FIELDS_refuse(U8, U16, U32, U64, BYTES, LIST)                                 \
     U8(major) U8(minor) U16(reason) BYTES(text)
 #define COP__FIELDS_news(U8, U16, U32, U64, BYTES, LIST) LIST(beliefs, belief)
+
+#define COP__FIELDS_ping(U8, U16, U32, U64, BYTES, LIST) U32(number)
+#define COP__FIELDS_pong(U8, U16, U32, U64, BYTES, LIST) U32(number)
+#define COP__FIELDS_witness(U8, U16, U32, U64, BYTES, LIST)                                \
+    U64(token) U32(suspect) U64(incarnation) U64(patience_ns)
+#define COP__FIELDS_witnessed(U8, U16, U32, U64, BYTES, LIST)                              \
+    U64(token) U32(suspect) U8(reached)
 
 #define COP__FIELDS_join(U8, U16, U32, U64, BYTES, LIST)                                   \
     U64(epoch) U32(root) U64(incarnation) U8(spare) BYTES(card)

@@ -405,6 +405,25 @@ static void test_ignored_repeated(void **state)
     wirenet_destroy(net);
 }
 
+/* Where views change there is more of it, in test_witness.c. */
+static void test_ignored_unasked(void **state)
+{
+    (void)state;
+    struct wirenet *net = create();
+    uint64_t digest = cop_node_digest(net->nodes[SELF].node);
+    const struct cop__msg_pong pong = {.number = 1};
+    const struct cop__msg_witness witness = {.suspect = 3, .incarnation = 1};
+    const struct cop__msg_witnessed witnessed = {.suspect = 3};
+    recv(net, 0, COP__KIND_PONG, cop__encode_pong(&pong));
+    assert_untouched(net, digest);
+    recv(net, 0, COP__KIND_WITNESS, cop__encode_witness(&witness));
+    assert_untouched(net, digest);
+    recv(net, 0, COP__KIND_WITNESSED, cop__encode_witnessed(&witnessed));
+    assert_untouched(net, digest);
+    assert_int_equal(stats(net)->ignored_unasked, 3);
+    wirenet_destroy(net);
+}
+
 /* One frame must not make a node unable to start sweeps of its own. */
 static void test_claims_about_my_own_future_are_not_believed(void **state)
 {

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "detect/state.h"
+
+#include "base/rankset.h"
+
+#include <stdlib.h>
+
+/*
+ * PING and PONG. Whoever asks measures; who is asked keeps nothing, and need not know why: so
+ * the ring, witnesses, successors and inquiries all ask the same question, and nobody has to
+ * agree with anybody about who watches whom.
+ *
+ * A question is sent once and again only when a connection is made anew: frames between two
+ * who live are not lost, and a peer behind a bad link must not find a heap of them.
+ */
+
+/* ---- the list -------------------------------------------------------------------- */
+
+struct cop__look *cop__look_find(const struct cop_node *node, cop_id id,
+                                 enum cop__purpose purpose)
+{
+    const struct cop__senses *senses = cop__senses(node);
+    for (uint32_t i = 0; senses && i < senses->look_count; i++)
+        if (senses->looks[i].id == id && senses->looks[i].purpose == purpose)
+            return &senses->looks[i];
+    return NULL;
+}
+
+static struct cop__look *append(struct cop_node *node)
+{
+    struct cop__senses *senses = cop__senses_need(node);
+    if (!senses)
+        return NULL;
+    if (senses->look_count == senses->look_capacity) {
+        uint32_t capacity = senses->look_capacity ? 2 * senses->look_capacity : 2;
+        void *grown = realloc(senses->looks, capacity * sizeof *senses->looks);
+        if (!grown) {
+            cop__fail(node, COP_ENOMEM);
+            return NULL;
+        }
+        senses->looks = grown;
+        senses->look_capacity = capacity;
+    }
+    return &senses->looks[senses->look_count++];
+}
+
+struct cop__look *cop__look_begin(struct cop_node *node, cop_id id,
+                                  enum cop__purpose purpose, cop_time patience)
+{
+    struct cop__look *look = append(node);
+    if (!look)
+        return NULL;
+    *look = (struct cop__look){
+        .id = id,
+        .incarnation = cop__roster_get(node, id).incarnation,
+        .purpose = purpose,
+        .patience = patience,
+        .deadline = node->now,
+        .asker = COP_ID_NONE,
+    };
+    cop__watch(node, id);
+    if (purpose != LOOK_RING)
+        cop__look_ask(node, look, patience);
+    cop__senses_touch(node);
+    return look;
+}
+
+void cop__look_end(struct cop_node *node, struct cop__look *look)
+{
+    struct cop__senses *senses = cop__senses(node);
+    cop_id id = look->id;
+    *look = senses->looks[--senses->look_count];
+    cop__unwatch(node, id);
+    cop__senses_touch(node);
+}
+
+/* ---- asking ---------------------------------------------------------------------- */
+
+static void send_ping(struct cop_node *node, const struct cop__look *look)
+{
+    struct cop__msg_ping ping = {.number = look->number};
+    cop__emit_send(node, look->id, look->incarnation, COP__KIND_PING,
+                   cop__encode_ping(&ping));
+}
+
+void cop__look_ask(struct cop_node *node, struct cop__look *look, cop_time patience)
+{
+    look->number = ++cop__senses(node)->next_number;
+    look->open = look->measure = true;
+    look->heard = false;
+    look->asked = node->now;
+    look->patience = patience;
+    look->deadline = node->now + patience;
+    send_ping(node, look);
+}
+
+void cop__senses_on_peer_up(struct cop_node *node, cop_id peer)
+{
+    const struct cop__senses *senses = cop__senses(node);
+    for (uint32_t i = 0; senses && i < senses->look_count; i++)
+        if (senses->looks[i].id == peer && senses->looks[i].open &&
+            senses->looks[i].asked < node->now)
+            send_ping(node, &senses->looks[i]);
+}
+
+void cop__on_ping(struct cop_node *node, const struct cop_frame *frame)
+{
+    struct cop__msg_ping ping;
+    if (cop__decode_ping(frame->payload->data, frame->payload->length, &ping)) {
+        COP__COUNT(node, ignored_malformed);
+        return;
+    }
+    struct cop__msg_pong pong = {.number = ping.number};
+    cop__emit_send(node, frame->header.sender, frame->header.sender_incarnation,
+                   COP__KIND_PONG, cop__encode_pong(&pong));
+}
+
+/* ---- being answered -------------------------------------------------------------- */
+
+/* Smoothed as TCP does it (RFC 6298): an eighth of the way, a quarter of the deviation. */
+static void measure(struct cop__senses *senses, cop_time sample)
+{
+    cop_time mean = senses->round_trip;
+    cop_time off = sample > mean ? sample - mean : mean - sample;
+    if (mean == 0) {
+        senses->round_trip = sample ? sample : 1;
+        senses->deviation = sample / 2;
+        return;
+    }
+    senses->deviation += off / 4;
+    senses->deviation -= senses->deviation / 4;
+    senses->round_trip = mean - mean / 8 + sample / 8;
+    if (senses->round_trip == 0)
+        senses->round_trip = 1;
+}
+
+/* What lets it wait much longer than it waits anyway was an outage, and not a way. */
+#define OUTAGE 16u
+
+void cop__on_pong(struct cop_node *node, const struct cop_frame *frame)
+{
+    struct cop__senses *senses = cop__senses(node);
+    struct cop__msg_pong pong;
+    if (cop__decode_pong(frame->payload->data, frame->payload->length, &pong)) {
+        COP__COUNT(node, ignored_malformed);
+        return;
+    }
+    uint32_t i = 0;
+    while (senses && i < senses->look_count &&
+           (senses->looks[i].number != pong.number ||
+            senses->looks[i].id != frame->header.sender ||
+            senses->looks[i].incarnation != frame->header.sender_incarnation))
+        i++;
+    if (!senses || i == senses->look_count || pong.number == 0) {
+        COP__COUNT(node, ignored_unasked);
+        return;
+    }
+    struct cop__look *look = &senses->looks[i];
+    if (look->measure && node->now - look->asked <= OUTAGE * look->patience)
+        measure(senses, node->now - look->asked);
+    look->measure = false;
+    if (look->purpose == LOOK_INQUIRY)
+        cop__inquiry_see(node, look, SIGHT_REACHED);
+}
+
+/* ---- what is seen ---------------------------------------------------------------- */
+
+/* V9: the successor of a root has to know itself. Asked again for as long as it answers. */
+static void verify_see(struct cop_node *node, struct cop__look *look,
+                       enum cop__sight sight)
+{
+    cop_id id = look->id;
+    if (sight == SIGHT_REACHED) {
+        look->heard = true;
+        look->open = false;
+        return;
+    }
+    if (sight == SIGHT_SILENT && look->heard) {
+        cop__look_ask(node, look, cop__senses_patience(node));
+        return;
+    }
+    cop__look_end(node, look);
+    if (sight == SIGHT_GONE || !cop__roster_is_suspect(node, id))
+        return;
+    cop__detect_find(node, id);
+    struct cop__change change = {COP__CHANGE_RESTATED, id,
+                                 cop_view_rank(node->view, id)};
+    cop__tell_change(node, &change);
+}
+
+/* D6: who waits for somebody, whatever for, looks whether it answers. */
+static void rely_see(struct cop_node *node, struct cop__look *look,
+                     enum cop__sight sight)
+{
+    cop_id id = look->id;
+    cop__look_end(node, look);
+    if (sight == SIGHT_SILENT)
+        cop__accuse(node, id, COP_REASON_SILENT);
+}
+
+void cop__look_tell_one(struct cop_node *node, struct cop__look *look,
+                        enum cop__sight sight)
+{
+    switch (look->purpose) {
+    case LOOK_RING:
+        cop__ring_see(node, look, sight);
+        return;
+    case LOOK_FAVOUR:
+        cop__favour_see(node, look, sight);
+        return;
+    case LOOK_VERIFY:
+        verify_see(node, look, sight);
+        return;
+    case LOOK_RELY:
+        rely_see(node, look, sight);
+        return;
+    case LOOK_INQUIRY:
+        cop__inquiry_see(node, look, sight);
+        return;
+    }
+}
+
+/* Whether this is of interest to that look. */
+static bool concerns(const struct cop__look *look, cop_id id, enum cop__sight sight)
+{
+    if (look->id != id)
+        return false;
+    /* Any word shows that it lives; but an inquiry wants its answer. */
+    if (sight == SIGHT_REACHED)
+        return look->open && look->purpose != LOOK_INQUIRY;
+    return true;
+}
+
+void cop__look_tell(struct cop_node *node, cop_id id, enum cop__sight sight)
+{
+    struct cop__senses *senses = cop__senses(node);
+    /* From the end: what is told may end its look, and the last takes its place. */
+    for (uint32_t i = senses ? senses->look_count : 0; i > 0; i--)
+        if (i <= senses->look_count && concerns(&senses->looks[i - 1], id, sight))
+            cop__look_tell_one(node, &senses->looks[i - 1], sight);
+}
+
+static struct cop__look *find_due(const struct cop_node *node)
+{
+    const struct cop__senses *senses = cop__senses(node);
+    for (uint32_t i = 0; i < senses->look_count; i++)
+        if (senses->looks[i].deadline <= node->now)
+            return &senses->looks[i];
+    return NULL;
+}
+
+void cop__look_mind(struct cop_node *node)
+{
+    for (struct cop__look *look; !node->failed && (look = find_due(node)) != NULL;)
+        cop__look_tell_one(node, look, SIGHT_SILENT);
+}
+
+void cop__detect_verify(struct cop_node *node, cop_id id)
+{
+    if (!cop__senses(node) || cop__look_find(node, id, LOOK_VERIFY))
+        return;
+    cop__look_begin(node, id, LOOK_VERIFY, cop__senses_patience(node));
+}
+
+void cop__detect_rely(struct cop_node *node, cop_id id)
+{
+    if (!cop__senses(node) || cop__look_find(node, id, LOOK_RELY) ||
+        cop__roster_is_suspect(node, id))
+        return;
+    cop__look_begin(node, id, LOOK_RELY, cop__senses_deadline(node));
+}
+
+/* ---- for whom those above wait --------------------------------------------------- */
+
+/* How often this layer watches it itself. */
+static uint32_t own_watches(const struct cop_node *node, cop_id id)
+{
+    const struct cop__senses *senses = cop__senses(node);
+    uint32_t count = cop__rankset_has(&cop__detect(node)->neighbours, id);
+    for (uint32_t i = 0; i < senses->look_count; i++)
+        count += senses->looks[i].id == id;
+    for (uint32_t i = 0; i < senses->question_count; i++)
+        count += senses->questions[i].witness == id;
+    return count;
+}
+
+/* Whoever waits for somebody watches it: so these are known without being named. */
+static void find_awaited(struct cop_node *node, struct cop_ranks *out)
+{
+    for (uint32_t i = 0; i < node->watch_count; i++) {
+        cop_id id = node->watches[i].peer;
+        if (cop_view_rank(node->view, id) != COP_RANK_NONE &&
+            node->watches[i].count > own_watches(node, id) && cop_ranks_push(out, id))
+            cop__fail(node, COP_ENOMEM);
+    }
+}
+
+void cop__look_scan(struct cop_node *node)
+{
+    struct cop__senses *senses = cop__senses(node);
+    struct cop_ranks now = {0};
+    if (!senses->scan)
+        return;
+    senses->scan = false;
+    find_awaited(node, &now);
+    for (uint32_t i = 0; i < now.count && !node->failed; i++)
+        if (cop__rankset_has(&senses->awaited, now.items[i]))
+            cop__detect_rely(node, now.items[i]);
+    cop_ranks_free(&senses->awaited);
+    senses->awaited = now;
+}

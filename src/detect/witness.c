@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "detect/state.h"
+
+#include "base/random.h"
+
+#include <stdlib.h>
+
+/*
+ * D7. An accusation becomes a suspicion when others have found the accused out of reach, too.
+ * If one reaches it, it was the way between the two of us, and the accusation is dropped. If
+ * nobody answers, it may be me: I accuse nobody until I have heard somebody.
+ */
+
+/* Witnesses that do not answer, after which nobody else is asked. */
+#define SILENT_MAX 8u
+/* Held back for so long, and longer each time. */
+#define HOLD_NS (500 * COP_MSEC)
+/* Favours at a time. */
+#define FAVOURS_MAX 1024u
+/* However long somebody wants a witness to look. */
+#define PATIENCE_MIN COP_MSEC
+#define PATIENCE_MAX (UINT64_C(10) * COP_SEC)
+
+/* ---- the lists ------------------------------------------------------------------- */
+
+static struct cop__case *find_case(const struct cop_node *node, uint64_t token)
+{
+    const struct cop__senses *senses = cop__senses(node);
+    for (uint32_t i = 0; senses && i < senses->case_count; i++)
+        if (senses->cases[i].token == token)
+            return &senses->cases[i];
+    return NULL;
+}
+
+static struct cop__case *find_case_of(const struct cop_node *node, cop_id id)
+{
+    const struct cop__senses *senses = cop__senses(node);
+    for (uint32_t i = 0; senses && i < senses->case_count; i++)
+        if (senses->cases[i].id == id)
+            return &senses->cases[i];
+    return NULL;
+}
+
+static struct cop__question *find_question(const struct cop_node *node, uint64_t token,
+                                           cop_id witness)
+{
+    const struct cop__senses *senses = cop__senses(node);
+    for (uint32_t i = 0; senses && i < senses->question_count; i++)
+        if (senses->questions[i].token == token &&
+            senses->questions[i].witness == witness)
+            return &senses->questions[i];
+    return NULL;
+}
+
+static uint32_t open_questions(const struct cop_node *node, uint64_t token)
+{
+    const struct cop__senses *senses = cop__senses(node);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < senses->question_count; i++)
+        count += senses->questions[i].token == token;
+    return count;
+}
+
+static void end_question(struct cop_node *node, struct cop__question *question)
+{
+    struct cop__senses *senses = cop__senses(node);
+    cop_id witness = question->witness;
+    *question = senses->questions[--senses->question_count];
+    cop__unwatch(node, witness);
+}
+
+/* A larger array, or NULL and the node has failed. */
+static void *grow(struct cop_node *node, void *items, uint32_t *capacity, size_t size)
+{
+    uint32_t larger = *capacity ? 2 * *capacity : 2;
+    void *grown = realloc(items, larger * size);
+    if (grown)
+        *capacity = larger;
+    else
+        cop__fail(node, COP_ENOMEM);
+    return grown;
+}
+
+static bool add_question(struct cop_node *node, uint64_t token, cop_id witness)
+{
+    struct cop__senses *senses = cop__senses(node);
+    if (senses->question_count == senses->question_capacity) {
+        void *grown = grow(node, senses->questions, &senses->question_capacity,
+                           sizeof *senses->questions);
+        if (!grown)
+            return false;
+        senses->questions = grown;
+    }
+    senses->questions[senses->question_count++] = (struct cop__question){
+        token, witness, node->now + 2 * cop__senses_patience(node)};
+    cop__watch(node, witness);
+    return true;
+}
+
+static struct cop__case *add_case(struct cop_node *node, cop_id id)
+{
+    struct cop__senses *senses = cop__senses_need(node);
+    if (!senses)
+        return NULL;
+    if (senses->case_count == senses->case_capacity) {
+        void *grown =
+            grow(node, senses->cases, &senses->case_capacity, sizeof *senses->cases);
+        if (!grown)
+            return NULL;
+        senses->cases = grown;
+    }
+    struct cop__case *one = &senses->cases[senses->case_count++];
+    *one = (struct cop__case){
+        .token = ++senses->next_token,
+        .id = id,
+        .incarnation = cop__roster_get(node, id).incarnation,
+        .deadline = COP_TIME_NEVER,
+    };
+    cop__senses_touch(node);
+    return one;
+}
+
+static void end_case(struct cop_node *node, struct cop__case *one)
+{
+    struct cop__senses *senses = cop__senses(node);
+    uint64_t token = one->token;
+    *one = senses->cases[--senses->case_count];
+    for (uint32_t i = senses->question_count; i > 0; i--)
+        if (senses->questions[i - 1].token == token)
+            end_question(node, &senses->questions[i - 1]);
+    cop__senses_touch(node);
+}
+
+/* ---- choosing witnesses ---------------------------------------------------------- */
+
+static void send_question(struct cop_node *node, const struct cop__case *one,
+                          cop_id witness)
+{
+    struct cop__msg_witness message = {
+        .token = one->token,
+        .suspect = one->id,
+        .incarnation = one->incarnation,
+        .patience_ns = cop__senses_patience(node),
+    };
+    cop__roster_send(node, witness, COP__KIND_WITNESS, cop__encode_witness(&message));
+}
+
+/* Asks so many that have not been asked; each two accuse by another order. How many it
+ * found. */
+static uint32_t ask_witnesses(struct cop_node *node, struct cop__case *one,
+                              uint32_t want)
+{
+    uint32_t start = (uint32_t)cop__mix64((uint64_t)one->id << 32 ^ node->self);
+    struct cop__walk walk = cop__ring_walk(node, start + one->walked);
+    uint32_t found = 0;
+    walk.left -= one->walked < walk.left ? one->walked : walk.left;
+    while (found < want && !node->failed) {
+        uint32_t before = walk.left;
+        cop_id witness = cop__ring_next(node, &walk);
+        one->walked += before - walk.left;
+        if (witness == COP_ID_NONE)
+            break;
+        if (witness == one->id || !add_question(node, one->token, witness))
+            continue;
+        send_question(node, one, witness);
+        found++;
+    }
+    return found;
+}
+
+/* How many there are to ask, up to `most`. */
+static uint32_t count_witnesses(const struct cop_node *node, cop_id accused,
+                                uint32_t most)
+{
+    struct cop__walk walk = cop__ring_walk(node, 0);
+    uint32_t count = 0;
+    while (count < most) {
+        cop_id id = cop__ring_next(node, &walk);
+        if (id == COP_ID_NONE)
+            break;
+        count += id != accused;
+    }
+    return count;
+}
+
+/* ---- the course of a case -------------------------------------------------------- */
+
+static void convict(struct cop_node *node, struct cop__case *one)
+{
+    cop_id id = one->id;
+    end_case(node, one);
+    cop__detect_convict(node, id);
+}
+
+static void hold_back(struct cop_node *node, struct cop__case *one)
+{
+    uint32_t doublings = one->holds < 5 ? one->holds : 5;
+    COP__COUNT(node, accusations_held);
+    one->held = true;
+    one->holds++;
+    one->deadline = node->now + (HOLD_NS << doublings);
+}
+
+/* No question is open, and it is not decided. */
+static void go_on(struct cop_node *node, struct cop__case *one)
+{
+    uint32_t most = cop__detect_settings(node)->witnesses;
+    uint32_t need = count_witnesses(node, one->id, most);
+    if (one->confirmed >= need && (one->confirmed > 0 || need == 0)) {
+        convict(node, one);
+        return;
+    }
+    /* More at once the more were silent: a few deadlines, however many they are. */
+    uint32_t want = need - one->confirmed + one->silent;
+    if (one->silent < SILENT_MAX && ask_witnesses(node, one, want) > 0)
+        return;
+    if (one->confirmed >
+        0) /* all who answered say the same, and there is nobody else */
+        convict(node, one);
+    else
+        hold_back(node, one);
+}
+
+static void start_anew(struct cop_node *node, struct cop__case *one)
+{
+    one->held = false;
+    one->walked = one->confirmed = one->silent = 0;
+    one->deadline = COP_TIME_NEVER;
+    go_on(node, one);
+}
+
+/*
+ * Nobody was heard for a while. Where somebody alone may go on, that is what there is to do;
+ * with a majority it would not help, and one is asked now and then whether I am back.
+ */
+static void end_hold(struct cop_node *node, struct cop__case *one)
+{
+    if (node->quorum != COP_QUORUM_MAJORITY && one->holds > 1) {
+        convict(node, one);
+        return;
+    }
+    one->walked = one->confirmed = one->silent = 0;
+    one->held = false;
+    one->deadline = COP_TIME_NEVER;
+    if (ask_witnesses(node, one, 1) == 0)
+        hold_back(node, one);
+    else
+        one->silent = SILENT_MAX; /* one that does not answer is enough */
+}
+
+bool cop__detect_is_cut_off(const struct cop_node *node)
+{
+    const struct cop__senses *senses = cop__senses(node);
+    for (uint32_t i = 0; senses && i < senses->case_count; i++)
+        if (senses->cases[i].holds > 0)
+            return true;
+    return false;
+}
+
+static void lose_question(struct cop_node *node, struct cop__question *question)
+{
+    struct cop__case *one = find_case(node, question->token);
+    end_question(node, question);
+    if (one)
+        one->silent++;
+    cop__senses_touch(node);
+}
+
+void cop__case_lose_witness(struct cop_node *node, cop_id id)
+{
+    struct cop__senses *senses = cop__senses(node);
+    for (uint32_t i = senses ? senses->question_count : 0; i > 0; i--)
+        if (senses->questions[i - 1].witness == id)
+            lose_question(node, &senses->questions[i - 1]);
+}
+
+void cop__case_close(struct cop_node *node, cop_id id)
+{
+    struct cop__case *one = find_case_of(node, id);
+    if (!one)
+        return;
+    end_case(node, one);
+    /* What I saw was right. */
+    if (cop__roster_is_suspect(node, id))
+        cop__detect_find(node, id);
+}
+
+static void drop_case(struct cop_node *node, struct cop__case *one,
+                      enum cop_outcome outcome)
+{
+    COP__COUNT(node, accusations_dropped);
+    cop__record_outcome(node, one->id, one->incarnation, outcome);
+    end_case(node, one);
+}
+
+void cop__case_hear(struct cop_node *node, cop_id id)
+{
+    struct cop__senses *senses = cop__senses(node);
+    for (uint32_t i = senses->case_count; i > 0; i--) {
+        struct cop__case *one = &senses->cases[i - 1];
+        if (one->id == id) {
+            drop_case(node, one, COP_OUTCOME_DENIED);
+        } else if (one->holds > 0) {
+            one->holds = 0;
+            if (one->held) /* else a question is open, and perhaps this is its answer */
+                one->deadline = node->now;
+            cop__senses_touch(node);
+        }
+    }
+}
+
+static struct cop__question *find_late_question(const struct cop_node *node)
+{
+    const struct cop__senses *senses = cop__senses(node);
+    for (uint32_t i = 0; i < senses->question_count; i++)
+        if (senses->questions[i].deadline <= node->now)
+            return &senses->questions[i];
+    return NULL;
+}
+
+/* A case that has something to do. */
+static struct cop__case *find_ready_case(const struct cop_node *node)
+{
+    const struct cop__senses *senses = cop__senses(node);
+    for (uint32_t i = 0; i < senses->case_count; i++) {
+        struct cop__case *one = &senses->cases[i];
+        if (one->deadline <= node->now ||
+            (!one->held && open_questions(node, one->token) == 0))
+            return one;
+    }
+    return NULL;
+}
+
+void cop__case_mind(struct cop_node *node)
+{
+    struct cop__question *question;
+    struct cop__case *one;
+    while ((question = find_late_question(node)) != NULL)
+        lose_question(node, question);
+    while (!node->failed && (one = find_ready_case(node)) != NULL) {
+        if (!one->held)
+            go_on(node, one);
+        else if (one->holds == 0)
+            start_anew(node, one);
+        else
+            end_hold(node, one);
+    }
+}
+
+/* ---- accusing -------------------------------------------------------------------- */
+
+static bool needs_witnesses(const struct cop_node *node, cop_id id,
+                            enum cop_reason reason)
+{
+    if (!cop__has_views(node) || reason == COP_REASON_OUTSIDE ||
+        !cop__is_inside(node) || cop_view_rank(node->view, id) == COP_RANK_NONE)
+        return false;
+    return cop__detect_settings(node)->witnesses > 0 &&
+           count_witnesses(node, id, 1) > 0;
+}
+
+void cop__accuse(struct cop_node *node, cop_id id, enum cop_reason reason)
+{
+    if (cop__roster_get(node, id).status == COP_SUSPECT) {
+        cop__detect_find(node, id);
+        return;
+    }
+    if (find_case_of(node, id))
+        return;
+    COP__COUNT(node, accusations);
+    cop__record_accusation(node, node->self, id, reason);
+    if (needs_witnesses(node, id, reason))
+        add_case(node, id);
+    else
+        cop__detect_convict(node, id);
+}
+
+void cop__on_witnessed(struct cop_node *node, const struct cop_frame *frame)
+{
+    struct cop__msg_witnessed message;
+    if (cop__decode_witnessed(frame->payload->data, frame->payload->length, &message) ||
+        message.reached > 1) {
+        COP__COUNT(node, ignored_malformed);
+        return;
+    }
+    struct cop__question *question =
+        find_question(node, message.token, frame->header.sender);
+    struct cop__case *one = find_case(node, message.token);
+    if (!question || !one || one->id != message.suspect) {
+        COP__COUNT(node, ignored_unasked);
+        return;
+    }
+    end_question(node, question);
+    cop__senses_touch(node);
+    if (!message.reached) {
+        one->confirmed++;
+        one->holds = 0;
+        return;
+    }
+    /* It was the way between us: I try again myself. */
+    cop__detect_try_later(node, one->id);
+    drop_case(node, one, COP_OUTCOME_NOT_CONFIRMED);
+}
+
+/* ---- being a witness ------------------------------------------------------------- */
+
+static void say(struct cop_node *node, cop_id to, cop_incarnation incarnation,
+                uint64_t token, cop_id suspect, bool reached)
+{
+    struct cop__msg_witnessed message = {token, suspect, reached};
+    cop__emit_send(node, to, incarnation, COP__KIND_WITNESSED,
+                   cop__encode_witnessed(&message));
+}
+
+void cop__favour_see(struct cop_node *node, struct cop__look *look,
+                     enum cop__sight sight)
+{
+    struct cop__look done = *look;
+    cop__look_end(node, look);
+    say(node, done.asker, done.asker_incarnation, done.token, done.id,
+        sight == SIGHT_REACHED);
+}
+
+static uint32_t count_favours(const struct cop_node *node, cop_id asker, uint64_t token,
+                              bool *repeated)
+{
+    const struct cop__senses *senses = cop__senses(node);
+    uint32_t count = 0;
+    *repeated = false;
+    for (uint32_t i = 0; senses && i < senses->look_count; i++) {
+        const struct cop__look *look = &senses->looks[i];
+        count += look->purpose == LOOK_FAVOUR;
+        *repeated |= look->purpose == LOOK_FAVOUR && look->asker == asker &&
+                     look->token == token;
+    }
+    return count;
+}
+
+static void look_for(struct cop_node *node, const struct cop_header *header,
+                     const struct cop__msg_witness *message)
+{
+    cop_time patience = message->patience_ns;
+    if (patience < PATIENCE_MIN)
+        patience = PATIENCE_MIN;
+    if (patience > PATIENCE_MAX)
+        patience = PATIENCE_MAX;
+    struct cop__look *look =
+        cop__look_begin(node, message->suspect, LOOK_FAVOUR, patience);
+    if (!look)
+        return;
+    look->asker = header->sender;
+    look->asker_incarnation = header->sender_incarnation;
+    look->token = message->token;
+}
+
+/* D7: a witness answers by what it sees itself. */
+void cop__on_witness(struct cop_node *node, const struct cop_frame *frame)
+{
+    struct cop__msg_witness message;
+    const struct cop_header *header = &frame->header;
+    if (cop__decode_witness(frame->payload->data, frame->payload->length, &message)) {
+        COP__COUNT(node, ignored_malformed);
+        return;
+    }
+    bool repeated;
+    uint32_t favours = count_favours(node, header->sender, message.token, &repeated);
+    if (!cop__has_views(node) || repeated || favours >= FAVOURS_MAX) {
+        COP__COUNT(node, ignored_unasked);
+        return;
+    }
+    bool is_me = message.suspect == node->self;
+    if (is_me || !cop_view_has(node->view, message.suspect, message.incarnation)) {
+        /* Of a life that I do not know I cannot say that it is out of reach. */
+        bool is_over =
+            message.suspect < cop_view_slots(node->view) && !is_me &&
+            message.incarnation <= cop_view_incarnation(node->view, message.suspect);
+        say(node, header->sender, header->sender_incarnation, message.token,
+            message.suspect, !is_over);
+        return;
+    }
+    look_for(node, header, &message);
+}

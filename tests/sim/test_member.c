@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <coppice/sim.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+/* cmocka needs the first three above. */
+#include <cmocka.h>
+
+/*
+ * Views: random clusters, crashes at every message boundary, and the cases by name: chains of
+ * roots, a death on every level, a rack, a crowd that joins, spares, returns.
+ */
+
+/* ---- running a script, and looking at the views ---------------------------------- */
+
+struct look {
+    cop_epoch latest;
+    uint32_t views; /* how many were committed */
+    struct cop_view *view;
+    uint32_t installed; /* nodes that have the latest */
+};
+static struct look look;
+
+static void *look_init(struct cop_sim *sim)
+{
+    (void)sim;
+    look = (struct look){0};
+    return &look;
+}
+
+static void look_on_view(void *state, struct cop_sim *sim, cop_id node,
+                         struct cop_view *view)
+{
+    (void)state;
+    (void)sim;
+    (void)node;
+    if (cop_view_epoch(view) == look.latest)
+        look.installed++;
+    if (cop_view_epoch(view) <= look.latest)
+        return;
+    look.latest = cop_view_epoch(view);
+    look.views++;
+    look.installed = 1;
+    if (look.view)
+        cop_view_unref(look.view);
+    look.view = cop_view_ref(view);
+}
+
+static void run(const char *text)
+{
+    static const struct cop_sim_checker looker = {
+        .name = "look", .init = look_init, .on_view = look_on_view};
+    const struct cop_sim_checker *const checkers[] = {
+        cop_sim_checker_node(), cop_sim_checker_member(), cop_sim_checker_letter(),
+        &looker, NULL};
+    struct cop_sim_script script;
+    struct cop_sim_report report;
+    char message[256];
+    if (look.view)
+        cop_view_unref(look.view);
+    look.view = NULL;
+    if (cop_sim_script_parse(text, &script, message, sizeof(message)) != 0)
+        fail_msg("%s", message);
+    script.config.checkers = checkers;
+    assert_int_equal(cop_sim_script_run(&script, &report), 0);
+    cop_sim_script_free(&script);
+    if (report.failure[0])
+        print_error("%s\n%s", report.failure, text);
+    assert_string_equal(report.failure, "");
+}
+
+static bool has(cop_id id) { return cop_view_rank(look.view, id) != COP_RANK_NONE; }
+
+/* ---- random ones ----------------------------------------------------------------- */
+
+static uint64_t seeds(void)
+{
+    const char *text = getenv("COPPICE_SEEDS");
+    uint64_t count = text ? strtoull(text, NULL, 10) : 0;
+    return count ? count : 2000;
+}
+
+static void explain(uint64_t seed, uint32_t flags)
+{
+    struct cop_sim_script script;
+    struct cop_sim_script small;
+    struct cop_sim_report report;
+    assert_int_equal(cop_sim_swarm_script(seed, flags, &script), 0);
+    if (cop_sim_shrink(&script, NULL, NULL, &small) == 0) {
+        char *text = cop_sim_script_print(&small);
+        assert_int_equal(cop_sim_script_try(&small, &report), 0);
+        print_error("# seed %llu, flags %u: %s\n%s", (unsigned long long)seed,
+                    (unsigned)flags, report.failure, text ? text : "");
+        free(text);
+        cop_sim_script_free(&small);
+    }
+    cop_sim_script_free(&script);
+}
+
+static void run_swarm(uint64_t count, uint32_t flags)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    struct cop_sim_swarm swarm = {.first = 1,
+                                  .count = count,
+                                  .jobs = cores > 1 ? (uint32_t)cores : 1,
+                                  .flags = flags};
+    struct cop_sim_swarm_report report;
+    assert_int_equal(cop_sim_swarm_run(&swarm, &report), 0);
+    assert_int_equal(report.done, count);
+    if (report.failed)
+        explain(report.first_failed, flags);
+    assert_int_equal(report.failed, 0);
+}
+
+static void test_swarm(void **state)
+{
+    (void)state;
+    run_swarm(seeds() - seeds() / 10, COP_SIM_SWARM_VIEWS);
+}
+
+static void test_swarm_with_lies(void **state)
+{
+    (void)state;
+    run_swarm(seeds() / 10 + 1, COP_SIM_SWARM_VIEWS | COP_SIM_SWARM_LIES);
+}
+
+/* The seeds would be worth little if they were all alike. */
+static void test_seeds_differ_in_kind(void **state)
+{
+    (void)state;
+    unsigned kinds[COP_SIM_SEND + 1] = {0};
+    unsigned quorums[COP_QUORUM_NONE + 1] = {0};
+    for (uint64_t seed = 1; seed <= 600; seed++) {
+        struct cop_sim_script script;
+        uint32_t flags = COP_SIM_SWARM_VIEWS | COP_SIM_SWARM_LIES;
+        assert_int_equal(cop_sim_swarm_script(seed, flags, &script), 0);
+        quorums[script.config.quorum]++;
+        for (uint32_t i = 0; i < script.count; i++)
+            kinds[script.actions[i].kind]++;
+        cop_sim_script_free(&script);
+    }
+    for (unsigned i = COP_SIM_CRASH; i <= COP_SIM_SEND; i++)
+        assert_in_range(kinds[i], 5, 100000);
+    assert_in_range(quorums[COP_QUORUM_MAJORITY], 200, 600);
+    assert_in_range(quorums[COP_QUORUM_NONE], 50, 400);
+}
+
+/* ---- all of them ----------------------------------------------------------------- */
+
+static void explore(uint32_t nodes, const char *shape, uint32_t crashes)
+{
+    struct cop_sim_explore config = {.nodes = nodes,
+                                     .crashes = crashes,
+                                     .quorum = COP_QUORUM_MAJORITY,
+                                     .reduce = true};
+    struct cop_sim_explored explored;
+    assert_int_equal(cop_shape_parse(shape, &config.shape, NULL, 0), 0);
+    assert_int_equal(cop_sim_explore(&config, &explored), 0);
+    if (explored.failure[0])
+        print_error("%s\n%s", explored.failure, explored.schedule);
+    assert_string_equal(explored.failure, "");
+    assert_true(explored.exhausted);
+    assert_true(explored.terminals > 1);
+    free(explored.schedule);
+}
+
+static void test_explorer(void **state)
+{
+    (void)state;
+    static const char *const shapes[] = {"chain", "radix:2", "flat"};
+    for (int i = 0; i < 3; i++) {
+        explore(3, shapes[i], 2);
+        explore(4, shapes[i], 1);
+    }
+}
+
+/* Every pair of deaths at a message boundary while a death, a join and a goodbye are on
+ * their way; all of it with and without a majority left. */
+static void test_crash_at_every_boundary(void **state)
+{
+    (void)state;
+    static const char *const shapes[] = {"chain", "flat", "radix:2"};
+    static const char *const moves[] = {"at 100us crash 4", "at 100us join",
+                                        "at 100us leave 4", "at 100us leave 0"};
+    char text[512];
+    for (int shape = 0; shape < 3; shape++)
+        for (int move = 0; move < 4; move++)
+            for (unsigned node = 0; node < 5; node++)
+                for (unsigned count = 1; count <= 12; count++) {
+                    snprintf(text, sizeof(text),
+                             "nodes 7\nshape %s\nviews majority\nstart 5\nnet constant "
+                             "10us\n%s\ncrash %u after-send %u\nliveness\n",
+                             shapes[shape], moves[move], node, count);
+                    run(text);
+                    snprintf(
+                        text, sizeof(text),
+                        "nodes 7\nshape %s\nviews majority\nstart 5\nnet constant "
+                        "10us\n%s\ncrash %u after-send %u\ncrash %u before-recv %u\n"
+                        "liveness\n",
+                        shapes[shape], moves[move], node, count, (node + 1) % 5,
+                        count % 5 + 1);
+                    run(text);
+                }
+}
+
+/* ---- by name --------------------------------------------------------------------- */
+
+static void test_one_death(void **state)
+{
+    (void)state;
+    run("nodes 31\nshape radix:2\nviews majority\nat 1ms crash 7\nliveness\n");
+    assert_int_equal(look.views, 1);
+    assert_int_equal(look.installed, 30);
+    assert_false(has(7));
+}
+
+static void test_root_and_its_successors(void **state)
+{
+    (void)state;
+    run("nodes 31\nshape radix:4\nviews majority\nat 1ms crash 0\nliveness\n");
+    assert_int_equal(look.views, 1);
+    assert_int_equal(cop_view_root(look.view), 1);
+    run("nodes 31\nshape radix:4\nviews majority\nat 1ms crash 0-4\nliveness\n");
+    assert_in_range(look.views, 1, 2);
+    assert_int_equal(cop_view_root(look.view), 5);
+    assert_int_equal(look.installed, 26);
+}
+
+/* One dead on every level of the tree, all at once. */
+static void test_a_death_on_every_level(void **state)
+{
+    (void)state;
+    run("nodes 63\nshape kary:2\nviews majority\nat 1ms crash 0\nat 1ms crash 2\n"
+        "at 1ms crash 5\nat 1ms crash 12\nat 1ms crash 25\nat 1ms crash "
+        "52\nliveness\n");
+    assert_in_range(look.views, 1, 2);
+    assert_int_equal(cop_view_size(look.view), 57);
+    assert_int_equal(look.installed, 57);
+}
+
+/* A rack: sixty-four at once are one view or two. */
+static void test_a_rack(void **state)
+{
+    (void)state;
+    run("nodes 256\nshape radix:4\nviews majority\nat 1ms crash 64-127\nliveness\n");
+    assert_in_range(look.views, 1, 2);
+    assert_int_equal(cop_view_size(look.view), 192);
+}
+
+/* A crowd: a thousand who join at the same time are a handful of views. */
+static void test_a_crowd(void **state)
+{
+    (void)state;
+    const uint32_t crowd = 1000;
+    size_t size = 200 + crowd * 20;
+    char *text = malloc(size);
+    assert_non_null(text);
+    int used =
+        snprintf(text, size, "nodes 1016\nshape radix:4\nviews majority\nstart 16\n");
+    for (uint32_t i = 0; i < crowd; i++)
+        used += snprintf(text + used, size - (size_t)used, "at 1ms join\n");
+    snprintf(text + used, size - (size_t)used, "liveness\n");
+    run(text);
+    free(text);
+    assert_in_range(look.views, 1, 6);
+    assert_int_equal(cop_view_size(look.view), 1016);
+    assert_int_equal(look.installed, 1016);
+}
+
+static void test_spare_takes_over(void **state)
+{
+    (void)state;
+    run("nodes 8\nshape radix:2\nviews majority\nstart 5\nat 1ms join spare\n"
+        "at 500ms crash 2\nliveness\n");
+    assert_false(has(2));
+    assert_int_equal(cop_view_worker(look.view, 2), 5);
+    /* Who was replaced comes back as a spare. */
+    run("nodes 8\nshape radix:2\nviews majority\nstart 5\nat 1ms join spare\n"
+        "at 500ms crash 2\nat 900ms restart 2\nliveness\n");
+    assert_true(has(2));
+    assert_int_equal(cop_view_worker(look.view, 2), 5);
+    struct cop_member member;
+    assert_int_equal(cop_view_member(look.view, 2, &member), 0);
+    assert_int_equal(member.role, COP_SPARE);
+}
+
+/* Back before anybody noticed: another life, and the same work. */
+static void test_return_before_the_death_is_noticed(void **state)
+{
+    (void)state;
+    run("nodes 7\nshape radix:2\nviews majority\nnet constant 100us\n"
+        "at 10ms crash 3\nat 10010us restart 3\nliveness\n");
+    struct cop_member member;
+    assert_int_equal(cop_view_member(look.view, 3, &member), 0);
+    assert_int_equal(member.presence, COP_PRESENT);
+    assert_true(member.incarnation > 1);
+    assert_int_equal(member.role, 3);
+    assert_int_equal(look.installed, 7);
+}
+
+/* The lowest id comes back, and is the root again. */
+static void test_returned_root(void **state)
+{
+    (void)state;
+    run("nodes 9\nshape radix:2\nviews majority\nat 1ms crash 0\nat 100ms restart 0\n"
+        "liveness\n");
+    assert_int_equal(cop_view_root(look.view), 0);
+    assert_int_equal(cop_view_size(look.view), 9);
+}
+
+static void test_root_leaves(void **state)
+{
+    (void)state;
+    run("nodes 9\nshape radix:2\nviews majority\nat 1ms leave 0\nliveness\n");
+    assert_int_equal(look.views, 1);
+    assert_int_equal(cop_view_root(look.view), 1);
+    assert_int_equal(cop_view_size(look.view), 8);
+}
+
+/* Half is no majority: nothing is committed. */
+static void test_no_majority(void **state)
+{
+    (void)state;
+    run("nodes 6\nshape radix:2\nviews majority\nat 1ms crash 3-5\nliveness\n");
+    assert_int_equal(look.views, 0);
+    run("nodes 6\nshape radix:2\nviews none\nat 1ms crash 3-5\nliveness\n");
+    assert_int_equal(cop_view_size(look.view), 3);
+}
+
+static int forget_view(void **state)
+{
+    (void)state;
+    if (look.view)
+        cop_view_unref(look.view);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_death),
+        cmocka_unit_test(test_root_and_its_successors),
+        cmocka_unit_test(test_a_death_on_every_level),
+        cmocka_unit_test(test_a_rack),
+        cmocka_unit_test(test_a_crowd),
+        cmocka_unit_test(test_spare_takes_over),
+        cmocka_unit_test(test_return_before_the_death_is_noticed),
+        cmocka_unit_test(test_returned_root),
+        cmocka_unit_test(test_root_leaves),
+        cmocka_unit_test(test_no_majority),
+        cmocka_unit_test(test_crash_at_every_boundary),
+        cmocka_unit_test(test_explorer),
+        cmocka_unit_test(test_seeds_differ_in_kind),
+        cmocka_unit_test(test_swarm),
+        cmocka_unit_test(test_swarm_with_lies),
+    };
+    return cmocka_run_group_tests(tests, NULL, forget_view);
+}

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/random.h"
+
+#include <coppice/sim.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka needs the first three above. */
+#include <cmocka.h>
+
+/*
+ * Members that do not answer, where views change and the ring is on: COPPICE_SEEDS random
+ * clusters (a twentieth of them, 100 unless given) with crashes, pauses and partitions, under
+ * the checkers of views. A seed that fails is printed with its script.
+ */
+static uint64_t seeds(void)
+{
+    const char *text = getenv("COPPICE_SEEDS");
+    uint64_t count = text ? strtoull(text, NULL, 10) : 0;
+    return count ? count / 20 + 1 : 100;
+}
+
+struct draft {
+    struct cop__random random;
+    FILE *out;
+    uint32_t n;
+};
+
+static uint64_t below(struct draft *draft, uint64_t bound)
+{
+    return cop__random_below(&draft->random, bound);
+}
+
+static void put_pause(struct draft *draft, unsigned at)
+{
+    unsigned id = (unsigned)below(draft, draft->n);
+    fprintf(draft->out, "at %ums pause %u\n", at, id);
+    if (below(draft, 5) > 0)
+        fprintf(draft->out, "at %ums resume %u\n",
+                at + 1 + (unsigned)below(draft, 3000), id);
+}
+
+static void put_partition(struct draft *draft, unsigned at)
+{
+    unsigned border = 1 + (unsigned)below(draft, draft->n - 1);
+    if (below(draft, 3) == 0) { /* one bad link */
+        unsigned a = (unsigned)below(draft, draft->n), b = (a + border) % draft->n;
+        fprintf(draft->out, "at %ums partition %u | %u\n", at, a, b);
+    } else {
+        fprintf(draft->out, "at %ums partition 0-%u %s %u-%u\n", at, border - 1,
+                below(draft, 4) ? "|" : ">", border, (unsigned)draft->n - 1);
+    }
+    if (below(draft, 5) > 0)
+        fprintf(draft->out, "at %ums heal\n", at + 1 + (unsigned)below(draft, 4000));
+}
+
+static void put_crash(struct draft *draft, unsigned at)
+{
+    unsigned id = (unsigned)below(draft, draft->n);
+    fprintf(draft->out, "at %ums crash %u\n", at, id);
+    if (below(draft, 2))
+        fprintf(draft->out, "at %ums restart %u\n", at + (unsigned)below(draft, 1000),
+                id);
+}
+
+static void put_other(struct draft *draft, unsigned at)
+{
+    unsigned a = (unsigned)below(draft, draft->n), b = (a + 1) % draft->n;
+    switch (below(draft, 4)) {
+    case 0:
+        fprintf(draft->out, "at %ums jump %u %ums\n", at, a,
+                (unsigned)below(draft, 5000));
+        return;
+    case 1:
+        fprintf(draft->out, "at %ums slow %u > %u %ums\n", at, a, b,
+                (unsigned)below(draft, 400));
+        return;
+    case 2:
+        fprintf(draft->out, "at %ums lie %u about %u\n", at, a, b);
+        return;
+    default:
+        fprintf(draft->out, "at %ums break %u %u\n", at, a, b);
+        return;
+    }
+}
+
+/* A script for a seed; to be freed. */
+static char *draw(uint64_t seed)
+{
+    static void (*const kinds[])(struct draft *, unsigned) = {put_crash, put_pause,
+                                                              put_partition, put_other};
+    static const char *const shapes[] = {"radix:2", "kary:2", "chain", "flat"};
+    char *text = NULL;
+    size_t length = 0;
+    struct draft draft = {.out = open_memstream(&text, &length)};
+    assert_non_null(draft.out);
+    cop__random_init(&draft.random, seed);
+    draft.n = 2 + (uint32_t)below(&draft, 8);
+    fprintf(draft.out, "nodes %u\nseed %llu\nshape %s\nviews %s\n", (unsigned)draft.n,
+            (unsigned long long)seed, shapes[below(&draft, 4)],
+            below(&draft, 6) ? "majority" : "none");
+    fprintf(draft.out, "detect ring %ums witnesses %u\n",
+            10 * (1 + (unsigned)below(&draft, 20)), (unsigned)below(&draft, 4));
+    fprintf(draft.out, "flags codec cut%s\nnet constant %uus jitter %uus\n",
+            below(&draft, 2) ? " buggify" : "", 1 + (unsigned)below(&draft, 100),
+            1 + (unsigned)below(&draft, 100));
+    uint64_t count = 1 + below(&draft, 4);
+    for (uint64_t i = 0; i < count; i++)
+        kinds[below(&draft, 4)](&draft, 1 + (unsigned)below(&draft, 3000));
+    fprintf(draft.out, "liveness\n");
+    assert_int_equal(fclose(draft.out), 0);
+    return text;
+}
+
+static void test_random_silence(void **state)
+{
+    (void)state;
+    const char *first = getenv("COPPICE_FIRST_SEED");
+    uint64_t from = first ? strtoull(first, NULL, 10) : 1;
+    uint64_t failed = 0;
+    for (uint64_t seed = from; seed < from + seeds(); seed++) {
+        struct cop_sim_script script;
+        struct cop_sim_report report;
+        char message[256] = "";
+        char *text = draw(seed);
+        if (cop_sim_script_parse(text, &script, message, sizeof message) != 0)
+            fail_msg("seed %llu: %s\n%s", (unsigned long long)seed, message, text);
+        assert_int_equal(cop_sim_script_run(&script, &report), 0);
+        if (report.failure[0] && failed++ < 10)
+            print_error("# seed %llu: %s\n%s\n", (unsigned long long)seed,
+                        report.failure, text);
+        cop_sim_script_free(&script);
+        free(text);
+    }
+    assert_int_equal(failed, 0);
+}
+
+/* ---- one thing at a time ---------------------------------------------------------- */
+
+#define PERIOD (100 * COP_MSEC)
+
+static struct cop_sim *create(uint32_t n, enum cop_quorum quorum)
+{
+    static const struct cop_sim_checker *checkers[3];
+    checkers[0] = cop_sim_checker_node();
+    checkers[1] = cop_sim_checker_member();
+    struct cop_sim_config config = {
+        .nodes = n,
+        .quorum = quorum,
+        .detect = {.ring_period_ns = PERIOD, .witnesses = 2},
+        .net = {.latency_ns = 20 * COP_USEC},
+        .flags = COP_SIM_CHECK | COP_SIM_CODEC,
+        .checkers = checkers,
+    };
+    struct cop_sim *sim;
+    assert_int_equal(cop_shape_make(COP_SHAPE_RADIX, 2, &config.shape), 0);
+    assert_int_equal(cop_sim_create(&config, &sim), 0);
+    return sim;
+}
+
+static void run(struct cop_sim *sim, cop_time time)
+{
+    cop_sim_run(sim, cop_sim_now(sim) + time);
+    const char *failure = cop_sim_failure(sim);
+    assert_string_equal(failure ? failure : "", "");
+}
+
+static void act(struct cop_sim *sim, enum cop_sim_action_kind kind, cop_id a, cop_id b)
+{
+    struct cop_sim_action action = {.kind = kind, .a = a, .b = b};
+    assert_int_equal(cop_sim_do(sim, &action), 0);
+}
+
+static void part(struct cop_sim *sim, cop_id a, cop_id b, cop_id c, cop_id d)
+{
+    struct cop_sim_action action = {
+        .kind = COP_SIM_PARTITION,
+        .left = {.ranges = {{a, b}}, .count = 1},
+        .right = {.ranges = {{c, d}}, .count = 1},
+    };
+    assert_int_equal(cop_sim_do(sim, &action), 0);
+}
+
+static const struct cop_view *view_of(const struct cop_sim *sim, cop_id id)
+{
+    assert_true(cop_sim_is_alive(sim, id));
+    return cop_node_view(cop_sim_node(sim, id));
+}
+
+/* Everyone has one view of all n, and only those in [first, last] live anew. */
+static void assert_together(const struct cop_sim *sim, cop_id first, cop_id last)
+{
+    uint32_t n = cop_sim_nodes(sim);
+    uint64_t digest = cop_view_digest(view_of(sim, 0));
+    for (cop_id id = 0; id < n; id++) {
+        assert_true(cop_view_digest(view_of(sim, id)) == digest);
+        assert_int_equal(cop_view_size(view_of(sim, id)), n);
+        assert_false(cop_node_is_degraded(cop_sim_node(sim, id)));
+        bool anew = id >= first && id <= last;
+        assert_int_equal(cop_view_incarnation(view_of(sim, 0), id), anew ? 2 : 1);
+    }
+}
+
+/* Whoever stops is out of the view in three periods, hears of it when it goes on, and comes
+ * back; nobody else is removed. */
+static void test_the_stopped_are_removed_and_return(void **state)
+{
+    (void)state;
+    for (cop_id stopped = 0; stopped < 7; stopped++) {
+        struct cop_sim *sim = create(7, COP_QUORUM_MAJORITY);
+        run(sim, COP_SEC + stopped * PERIOD / 7);
+        act(sim, COP_SIM_PAUSE, stopped, COP_ID_NONE);
+        run(sim,
+            3 * PERIOD + PERIOD / 2 * (stopped == 0)); /* the root's heir looks, too */
+        for (cop_id id = 0; id < 7; id++) {
+            if (id != stopped) {
+                assert_int_equal(cop_view_size(view_of(sim, id)), 6);
+                assert_true(cop_view_rank(view_of(sim, id), stopped) == COP_RANK_NONE);
+            }
+        }
+        assert_false(cop_node_is_degraded(cop_sim_node(sim, stopped == 6 ? 0 : 6)));
+        act(sim, COP_SIM_RESUME, stopped, COP_ID_NONE);
+        run(sim, 3 * COP_SEC);
+        assert_together(sim, stopped, stopped);
+        cop_sim_destroy(sim);
+    }
+}
+
+/* Half of them at once, neighbours in the ring and in the tree among them: a few deadlines
+ * more, and not one each. */
+static void test_many_stop_at_once(void **state)
+{
+    (void)state;
+    struct cop_sim *sim = create(25, COP_QUORUM_MAJORITY);
+    run(sim, COP_SEC);
+    for (cop_id id = 1; id < 25; id += 2)
+        act(sim, COP_SIM_PAUSE, id, COP_ID_NONE);
+    run(sim, 10 * PERIOD);
+    for (cop_id id = 0; id < 25; id += 2)
+        assert_int_equal(cop_view_size(view_of(sim, id)), 13);
+    cop_sim_destroy(sim);
+}
+
+/* A link between two: both live, others reach both, and nobody is removed. */
+static void test_a_bad_link_removes_nobody(void **state)
+{
+    (void)state;
+    uint64_t dropped = 0;
+    for (cop_id a = 0; a < 6; a++) {
+        for (cop_id b = a + 1; b < 6; b++) {
+            struct cop_sim *sim = create(6, COP_QUORUM_MAJORITY);
+            run(sim, COP_SEC);
+            part(sim, a, a, b, b);
+            run(sim, 20 * COP_SEC);
+            assert_together(sim, 1, 0);
+            assert_int_equal(cop_sim_stats(sim)->views_installed, 0);
+            dropped += cop_sim_stats(sim)->accusations_dropped;
+            act(sim, COP_SIM_HEAL, 0, COP_ID_NONE);
+            run(sim, 5 * COP_SEC);
+            assert_together(sim, 1, 0);
+            cop_sim_destroy(sim);
+        }
+    }
+    assert_true(dropped > 0); /* some of them are neighbours in the ring */
+}
+
+/* The same for one that is slow in one direction. */
+static void test_a_slow_link_removes_nobody(void **state)
+{
+    (void)state;
+    for (cop_id b = 1; b < 6; b++) {
+        struct cop_sim *sim = create(6, COP_QUORUM_MAJORITY);
+        run(sim, COP_SEC);
+        struct cop_sim_action slow = {
+            .kind = COP_SIM_SLOW_LINK, .a = 0, .b = b, .amount_ns = 5 * PERIOD};
+        assert_int_equal(cop_sim_do(sim, &slow), 0);
+        run(sim, 20 * COP_SEC);
+        assert_together(sim, 1, 0);
+        assert_int_equal(cop_sim_stats(sim)->views_installed, 0);
+        cop_sim_destroy(sim);
+    }
+}
+
+/* The larger side goes on, the smaller is degraded; then they are one again. */
+static void test_a_partition_heals(void **state)
+{
+    (void)state;
+    for (cop_id border = 1; border <= 3; border++) {
+        struct cop_sim *sim = create(7, COP_QUORUM_MAJORITY);
+        run(sim, COP_SEC);
+        part(sim, 0, border - 1, border, 6);
+        run(sim, 10 * COP_SEC);
+        for (cop_id id = 0; id < border; id++) {
+            assert_true(cop_node_is_degraded(cop_sim_node(sim, id)));
+            assert_int_equal(cop_view_size(view_of(sim, id)), 7);
+        }
+        for (cop_id id = border; id < 7; id++) {
+            assert_false(cop_node_is_degraded(cop_sim_node(sim, id)));
+            assert_int_equal(cop_view_size(view_of(sim, id)), 7 - border);
+        }
+        act(sim, COP_SIM_HEAL, 0, COP_ID_NONE);
+        run(sim, 10 * COP_SEC);
+        assert_together(sim, 0, border - 1);
+        cop_sim_destroy(sim);
+    }
+}
+
+/* Without a majority both sides go on, and come together again. */
+static void test_two_worlds_meet(void **state)
+{
+    (void)state;
+    struct cop_sim *sim = create(7, COP_QUORUM_NONE);
+    run(sim, COP_SEC);
+    part(sim, 0, 2, 3, 6);
+    run(sim, 10 * COP_SEC);
+    assert_int_equal(cop_view_size(view_of(sim, 0)), 3);
+    assert_int_equal(cop_view_size(view_of(sim, 6)), 4);
+    act(sim, COP_SIM_HEAL, 0, COP_ID_NONE);
+    run(sim, 30 * COP_SEC);
+    for (cop_id id = 0; id < 7; id++)
+        assert_int_equal(cop_view_size(view_of(sim, id)), 7);
+    cop_sim_destroy(sim);
+}
+
+/* A clock that jumps accuses nobody. */
+static void test_a_jump_accuses_nobody(void **state)
+{
+    (void)state;
+    struct cop_sim *sim = create(7, COP_QUORUM_MAJORITY);
+    run(sim, COP_SEC);
+    for (cop_id id = 0; id < 7; id++) {
+        struct cop_sim_action jump = {
+            .kind = COP_SIM_JUMP, .a = id, .amount_ns = (id + 1) * COP_SEC};
+        assert_int_equal(cop_sim_do(sim, &jump), 0);
+        run(sim, 5 * COP_SEC);
+    }
+    assert_true(cop_sim_stats(sim)->credits >= 7);
+    assert_int_equal(cop_sim_stats(sim)->accusations, 0);
+    assert_together(sim, 1, 0);
+    cop_sim_destroy(sim);
+}
+
+/* What a member sends while nothing happens does not depend on how many there are. */
+static void test_background_traffic(void **state)
+{
+    (void)state;
+    static const uint32_t sizes[] = {4, 64, 512};
+    uint64_t rates[3];
+    for (int i = 0; i < 3; i++) {
+        struct cop_sim *sim = create(sizes[i], COP_QUORUM_MAJORITY);
+        run(sim, COP_SEC);
+        uint64_t before = cop_sim_stats(sim)->sent_bytes;
+        run(sim, 10 * COP_SEC);
+        rates[i] = (cop_sim_stats(sim)->sent_bytes - before) / sizes[i] / 10;
+        assert_true(rates[i] < 4096);
+        assert_int_equal(rates[i], rates[0]);
+        cop_sim_destroy(sim);
+    }
+}
+
+static int inquiry_status;
+static void note_complete(void *context, struct cop_sim *sim, cop_id node,
+                          uint64_t token, int status, struct cop_buf *result)
+{
+    (void)context;
+    (void)sim;
+    (void)node;
+    (void)token;
+    (void)result;
+    inquiry_status = status;
+}
+
+/* An inquiry about one that is stopped removes it, also where nobody watches it. */
+static void test_an_inquiry_finds_the_stopped(void **state)
+{
+    (void)state;
+    static const char *const text = "nodes 5\nviews majority\ndetect witnesses 2\n"
+                                    "at 1s inquire 1 about 4\nat 2s pause 4\n"
+                                    "at 3s inquire 1 about 4 timeout 500ms\n";
+    struct cop_sim_script script;
+    struct cop_sim_report report;
+    char message[200];
+    assert_int_equal(cop_sim_script_parse(text, &script, message, sizeof message), 0);
+    script.config.complete = note_complete;
+    inquiry_status = 1;
+    assert_int_equal(cop_sim_script_run(&script, &report), 0);
+    assert_string_equal(report.failure, "");
+    assert_int_equal(inquiry_status, COP_ETIMEDOUT);
+    assert_int_equal(report.stats.views_installed, 4);
+    assert_int_equal(report.stats.accusations, 1);
+    cop_sim_script_free(&script);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_stopped_are_removed_and_return),
+        cmocka_unit_test(test_many_stop_at_once),
+        cmocka_unit_test(test_a_bad_link_removes_nobody),
+        cmocka_unit_test(test_a_slow_link_removes_nobody),
+        cmocka_unit_test(test_a_partition_heals),
+        cmocka_unit_test(test_two_worlds_meet),
+        cmocka_unit_test(test_a_jump_accuses_nobody),
+        cmocka_unit_test(test_background_traffic),
+        cmocka_unit_test(test_an_inquiry_finds_the_stopped),
+        cmocka_unit_test(test_random_silence),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

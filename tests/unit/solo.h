@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COP_TESTS_SOLO_H
+#define COP_TESTS_SOLO_H
+
+#include "node/node.h"
+#include "wire/messages.h"
+
+/*
+ * One real node whose view can change, and nobody else: the test says what the others say.
+ * Invariants are checked after every step. What the node wanted is kept until solo_forget.
+ */
+#define SOLO_ITEMS 8192u
+
+struct solo {
+    struct cop_node *node;
+    struct cop_view *view;
+    struct cop_stats stats;
+    struct cop_effects effects;
+    cop_time now;
+    struct cop_effect items[SOLO_ITEMS];
+    uint32_t item_count;
+    int failed;
+};
+
+/* Member `self` of `n`, with its first tick done. */
+struct solo *solo_create(uint32_t n, cop_id self, const struct cop_detect *detect,
+                         enum cop_quorum quorum);
+void solo_destroy(struct solo *solo);
+int solo_event(struct solo *solo, struct cop_event *event);
+/* Lets time pass, with a TICK at each deadline on the way. */
+void solo_run(struct solo *solo, cop_time until);
+/* Takes over the reference to `payload`. */
+void solo_recv(struct solo *solo, cop_id from, enum cop__kind kind,
+               struct cop_buf *payload);
+void solo_down(struct solo *solo, cop_id peer, enum cop_down why);
+void solo_forget(struct solo *solo);
+/* How many frames of a kind it sent, to `peer` or (NONE) to anybody; and the i-th. */
+uint32_t solo_sent(const struct solo *solo, enum cop__kind kind, cop_id peer);
+const struct cop_effect *solo_frame(const struct solo *solo, enum cop__kind kind,
+                                    uint32_t i);
+uint32_t solo_effects(const struct solo *solo, enum cop_effect_kind kind, cop_id peer);
+/* Answers the last PING to `peer`. */
+void solo_pong(struct solo *solo, cop_id peer);
+bool solo_suspects(const struct solo *solo, cop_id id);
+
+#endif
