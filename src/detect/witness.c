@@ -367,7 +367,7 @@ void cop__accuse(struct cop_node *node, cop_id id, enum cop_reason reason)
         cop__detect_find(node, id);
         return;
     }
-    if (find_case_of(node, id))
+    if (find_case_of(node, id) || cop__detect_is_stealthy(node))
         return;
     COP__COUNT(node, accusations);
     cop__record_accusation(node, node->self, id, reason);

@@ -249,13 +249,20 @@ static bool is_doubted(const struct cop_node *node, const struct cop_header *hea
            belief.incarnation == header->sender_incarnation;
 }
 
+/* D13: to what there is no answer. */
+static bool is_heard_in_stealth(uint16_t kind)
+{
+    return kind == COP__KIND_GOSSIP || kind == COP__KIND_OUT;
+}
+
 bool cop__member_admit(struct cop_node *node, const struct cop_frame *frame)
 {
     const struct cop_header *header = &frame->header;
     if (!cop__has_views(node))
         return cop__detect_admit(node, header);
     const struct cop__member *member = cop__member(node);
-    if (member->phase == PHASE_OUT)
+    if (member->phase == PHASE_OUT ||
+        (cop__detect_is_stealthy(node) && !is_heard_in_stealth(header->kind)))
         return false;
     bool inside = cop_view_has(node->view, header->sender, header->sender_incarnation);
     if (!inside && !admit_stranger(node, frame))
