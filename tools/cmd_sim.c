@@ -28,6 +28,11 @@ struct options {
     bool swarm, lies, outcome, as_json, trace;
 };
 
+static bool is_member(const struct options *options)
+{
+    return strcmp(options->protocol, "member") == 0;
+}
+
 /* What a run cost in real time. */
 struct costs {
     cop_time begun_ns, ended_ns; /* of the run itself, on the wall */
@@ -84,6 +89,17 @@ static void put_counter(void *context, const char *name, uint64_t value)
     json_put_u64(context, name, value);
 }
 
+static void put_view(struct json *json, const struct cop_sim_report *report)
+{
+    json_put_u64(json, "epoch", report->epoch);
+    json_put_u64(json, "members", report->members);
+    json_put_u64(json, "installed", report->installed);
+    json_put_u64(json, "heard_ns", report->times.heard);
+    json_put_u64(json, "proposed_ns", report->times.proposed);
+    json_put_u64(json, "stable_ns", report->times.stable);
+    json_put_u64(json, "installed_ns", report->installed_ns);
+}
+
 static void print_json(const struct cop_sim_script *script,
                        const struct cop_sim_report *report, const struct costs *costs)
 {
@@ -101,6 +117,8 @@ static void print_json(const struct cop_sim_script *script,
     json_put_u64(&json, "answered", report->answered);
     json_put_u64(&json, "dead", report->dead);
     json_put_u64(&json, "silent", report->silent);
+    if (script->config.quorum != COP_QUORUM_FIXED)
+        put_view(&json, report);
     json_put_string(&json, "violation", report->failure[0] ? report->failure : NULL);
     json_put_u64(&json, "events", report->events);
     json_put_double(&json, "events_per_s", per_second(report->events, wall), 0);
@@ -121,6 +139,18 @@ static void print_json(const struct cop_sim_script *script,
     json_end_object(&json);
 }
 
+static void print_times(const struct cop_sim_report *report)
+{
+    char stable[DURATION_SIZE];
+    char installed[DURATION_SIZE];
+    const struct cop_change_times *times = &report->times;
+    if (times->epoch == 0)
+        return;
+    printf("from the report at the root: stable after %s, installed by all after %s\n",
+           print_duration(times->stable - times->heard, stable),
+           print_duration(report->installed_ns - times->heard, installed));
+}
+
 static void print_text(const struct cop_sim_script *script,
                        const struct cop_sim_report *report, const struct costs *costs)
 {
@@ -128,12 +158,20 @@ static void print_text(const struct cop_sim_script *script,
     char wall[DURATION_SIZE];
     char setup[DURATION_SIZE];
     cop_time took = costs->ended_ns - costs->begun_ns;
-    printf("%u nodes, seed %" PRIu64 ": %u of %u probes completed\n",
-           (unsigned)script->config.nodes, script->config.seed,
-           (unsigned)report->completed, (unsigned)report->submitted);
-    printf("last probe: %u answered, %u dead, %u silent, after %s\n",
-           (unsigned)report->answered, (unsigned)report->dead, (unsigned)report->silent,
-           print_duration(report->completed_ns, virtual_time));
+    if (script->config.quorum != COP_QUORUM_FIXED) {
+        printf("%u nodes, seed %" PRIu64 ": view %" PRIu64 ", at %u of %u members\n",
+               (unsigned)script->config.nodes, script->config.seed, report->epoch,
+               (unsigned)report->installed, (unsigned)report->members);
+        print_times(report);
+    } else {
+        printf("%u nodes, seed %" PRIu64 ": %u of %u probes completed\n",
+               (unsigned)script->config.nodes, script->config.seed,
+               (unsigned)report->completed, (unsigned)report->submitted);
+        printf("last probe: %u answered, %u dead, %u silent, after %s\n",
+               (unsigned)report->answered, (unsigned)report->dead,
+               (unsigned)report->silent,
+               print_duration(report->completed_ns, virtual_time));
+    }
     printf("%" PRIu64 " events in %s (%.2f million a second), set up in %s\n",
            report->events, print_duration(took, wall),
            per_second(report->events, took) / 1e6,
@@ -224,6 +262,20 @@ static void print_crashes(FILE *out, const struct options *options)
     }
 }
 
+/* One member after the other dies, and the view heals; never the root, to compare with the
+ * models. */
+static void print_deaths(FILE *out, const struct options *options)
+{
+    uint64_t count = options->crashes ? options->crashes : 1;
+    uint64_t state = options->seed;
+    fprintf(out, "views majority\n");
+    for (uint64_t i = 0; i < count && options->nodes > 1; i++) {
+        state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        fprintf(out, "at 1ms crash %" PRIu64 "\n",
+                1 + (state >> 33) % (options->nodes - 1));
+    }
+}
+
 static char *script_text(const struct options *options)
 {
     char *text = NULL;
@@ -234,23 +286,21 @@ static char *script_text(const struct options *options)
     fprintf(out,
             "nodes %" PRIu64 "\nshape %s\nseed %" PRIu64 "\nnet %s\nuntil-complete\n",
             options->nodes, options->shape, options->seed, options->net);
-    if (options->nodes > QUIET_NODES)
+    if (options->nodes > QUIET_NODES || is_member(options))
         fprintf(out, "flags quiet\n");
-    for (uint64_t i = 0; i < options->count; i++)
+    if (is_member(options))
+        print_deaths(out, options);
+    for (uint64_t i = 0; i < options->count && !is_member(options); i++)
         fprintf(out, "at %" PRIu64 "ns probe %" PRIu64 " timeout %" PRIu64 "ns%s\n",
                 i * options->timeout_ns, options->root, options->timeout_ns,
                 options->outcome ? " outcome" : "");
-    print_crashes(out, options);
+    if (!is_member(options))
+        print_crashes(out, options);
     if (fclose(out) != 0) {
         free(text);
         return NULL;
     }
     return text;
-}
-
-static bool is_member(const struct options *options)
-{
-    return strcmp(options->protocol, "member") == 0;
 }
 
 static int run_protocol(const struct options *options)
@@ -459,7 +509,8 @@ int cmd_sim(int argc, char **argv)
     if (!args_parse(&args, argc, argv, &code))
         return code;
     if (strcmp(options.protocol, "probe") != 0 && !is_member(&options))
-        return fail(EXIT_USAGE, "sim: unknown protocol '%s': there are probe and member",
+        return fail(EXIT_USAGE,
+                    "sim: unknown protocol '%s': there are probe and member",
                     options.protocol);
     if (options.swarm)
         return run_swarm(&options);

@@ -215,6 +215,9 @@ struct cop_sim_config {
     /* A request ended. May call cop_sim_do. May be NULL. `result` is borrowed. */
     void (*complete)(void *context, struct cop_sim *sim, cop_id node, uint64_t token,
                      int status, struct cop_buf *result);
+    /* A view was installed. May be NULL. */
+    void (*viewed)(void *context, struct cop_sim *sim, cop_id node,
+                   struct cop_view *view);
     /* One line of the trace, without line end. NULL: no text is made. */
     void (*trace)(void *context, const char *line);
     /*
@@ -354,6 +357,11 @@ struct cop_sim_report {
     uint32_t submitted, completed;
     uint32_t answered; /* by the last probe that completed */
     uint32_t dead, silent;
+    /* Where views change: the latest one, and how it came about. */
+    cop_epoch epoch;
+    uint32_t members, installed; /* how many it has, and how many of them have it */
+    cop_time installed_ns;       /* when the last of them got it */
+    struct cop_change_times times; /* at its root */
     uint64_t node_bytes; /* private memory of all nodes at the end */
     struct cop_stats stats;
 };

@@ -335,6 +335,7 @@ static size_t bytes(const struct cop_node *node)
 const struct cop__layer cop__letter_layer = {
     .name = "letter",
     .size = sizeof(struct letters),
+    .for_views = true,
     .start = start,
     .fini = fini,
     .on_view = on_view,

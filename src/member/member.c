@@ -194,18 +194,20 @@ static void on_change(struct cop_node *node, const struct cop__change *change)
 
 static void on_peer_up(struct cop_node *node, cop_id peer, cop_incarnation incarnation)
 {
+    if (!cop__has_views(node) || cop__detect_is_stealthy(node))
+        return;
     cop__member_heal_up(node, peer, incarnation);
-    if (cop__has_views(node) && !cop__detect_is_stealthy(node))
-        cop__member_greet(node, peer, incarnation);
+    cop__member_greet(node, peer, incarnation);
 }
 
 static void on_peer_down(struct cop_node *node, cop_id peer,
                          cop_incarnation incarnation, enum cop_down why)
 {
     (void)incarnation;
+    if (!cop__has_views(node))
+        return;
     cop__member_heal_down(node, peer, why);
-    if (cop__has_views(node))
-        cop__member_look_soon(node);
+    cop__member_look_soon(node);
 }
 
 static void start(struct cop_node *node)
@@ -325,6 +327,7 @@ static size_t bytes(const struct cop_node *node)
 const struct cop__layer cop__member_layer = {
     .name = "member",
     .size = sizeof(struct cop__member),
+    .for_views = true,
     .start = start,
     .fini = fini,
     .on_peer_up = on_peer_up,
@@ -345,10 +348,11 @@ bool cop_node_is_member(const struct cop_node *node)
 
 struct cop_change_times cop_node_change_times(const struct cop_node *node)
 {
-    return cop__member(node)->last_times;
+    return cop__has_views(node) ? cop__member(node)->last_times
+                                : (struct cop_change_times){0};
 }
 
 bool cop_node_is_degraded(const struct cop_node *node)
 {
-    return cop__member(node)->degraded;
+    return cop__has_views(node) && cop__member(node)->degraded;
 }

@@ -255,11 +255,22 @@ static bool is_heard_in_stealth(uint16_t kind)
     return kind == COP__KIND_GOSSIP || kind == COP__KIND_OUT;
 }
 
+/* Nobody handles these where the view is fixed. */
+static bool is_about_views(uint16_t kind)
+{
+    return is_for_all(kind) || kind == COP__KIND_INVITE || kind == COP__KIND_INVITED ||
+           kind == COP__KIND_LETTER || kind == COP__KIND_RECEIPT;
+}
+
 bool cop__member_admit(struct cop_node *node, const struct cop_frame *frame)
 {
     const struct cop_header *header = &frame->header;
-    if (!cop__has_views(node))
-        return cop__detect_admit(node, header);
+    if (!cop__has_views(node)) {
+        if (!is_about_views(header->kind))
+            return cop__detect_admit(node, header);
+        COP__COUNT(node, ignored_kind);
+        return false;
+    }
     const struct cop__member *member = cop__member(node);
     if (member->phase == PHASE_OUT ||
         (cop__detect_is_stealthy(node) && !is_heard_in_stealth(header->kind)))

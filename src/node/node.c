@@ -15,11 +15,18 @@ static size_t round_up(size_t size)
     return (size + unit - 1) / unit * unit;
 }
 
-static size_t block_size(const struct cop__stack *stack)
+/* A node whose view is fixed does without what makes views. */
+static bool is_left_out(const struct cop__layer *layer, enum cop_quorum quorum)
+{
+    return layer->for_views && quorum == COP_QUORUM_FIXED;
+}
+
+static size_t block_size(const struct cop__stack *stack, enum cop_quorum quorum)
 {
     size_t size = round_up(sizeof(struct cop_node));
     for (int slot = 0; slot < COP__SLOTS; slot++)
-        size += round_up(stack->layers[slot]->size);
+        if (!is_left_out(stack->layers[slot], quorum))
+            size += round_up(stack->layers[slot]->size);
     return size;
 }
 
@@ -79,7 +86,7 @@ int cop__node_create(const struct cop_config *config, const struct cop__stack *s
 {
     if (!config_is_possible(config))
         return COP_EINVAL;
-    struct cop_node *node = calloc(1, block_size(stack));
+    struct cop_node *node = calloc(1, block_size(stack, config->quorum));
     if (!node)
         return COP_ENOMEM;
     node->quorum = config->quorum;
@@ -101,7 +108,8 @@ int cop__node_create(const struct cop_config *config, const struct cop__stack *s
     size_t offset = round_up(sizeof *node);
     for (int slot = 0; slot < COP__SLOTS; slot++) {
         node->offsets[slot] = (uint16_t)offset;
-        offset += round_up(stack->layers[slot]->size);
+        if (!is_left_out(stack->layers[slot], config->quorum))
+            offset += round_up(stack->layers[slot]->size);
     }
     *out = node;
     return 0;
@@ -112,7 +120,8 @@ void cop_node_destroy(struct cop_node *node)
     if (!node)
         return;
     for (int slot = COP__SLOTS - 1; slot >= 0; slot--)
-        if (node->stack->layers[slot]->fini)
+        if (node->stack->layers[slot]->fini &&
+            !is_left_out(node->stack->layers[slot], node->quorum))
             node->stack->layers[slot]->fini(node);
     free(node->watches);
     free_settings(node->settings);
@@ -135,7 +144,8 @@ void cop__fail(struct cop_node *node, int error)
 
 #define EACH_LAYER(node, layer)                                                        \
     for (const struct cop__layer *const *at_ = (node)->stack->layers, *layer;          \
-         at_ < (node)->stack->layers + COP__SLOTS && (layer = *at_, true); at_++)
+         at_ < (node)->stack->layers + COP__SLOTS && (layer = *at_, true); at_++)      \
+        if (!is_left_out(layer, (node)->quorum))
 
 void cop__tell_change(struct cop_node *node, const struct cop__change *change)
 {
@@ -376,8 +386,8 @@ const char *cop_node_check(const struct cop_node *node)
 
 size_t cop_node_bytes(const struct cop_node *node)
 {
-    size_t bytes =
-        block_size(node->stack) + node->watch_capacity * sizeof *node->watches;
+    size_t bytes = block_size(node->stack, node->quorum) +
+                   node->watch_capacity * sizeof *node->watches;
     EACH_LAYER(node, layer)
     if (layer->bytes)
         bytes += layer->bytes(node);

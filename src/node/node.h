@@ -44,7 +44,8 @@ struct cop__change {
 
 struct cop__layer {
     const char *name;
-    size_t size; /* of its state, zeroed at the start */
+    size_t size;    /* of its state, zeroed at the start */
+    bool for_views; /* not there at all, state included, where the view is fixed */
     /* Any of these may be NULL. */
     void (*start)(struct cop_node *node);
     void (*fini)(struct cop_node *node);

@@ -113,6 +113,8 @@ static void carry(struct cop_sim *sim, cop_id id, const struct cop_effect *effec
         break;
     case COP_EFFECT_VIEW:
         cop__sim_after_view(sim, id, effect->view);
+        if (sim->config.viewed)
+            sim->config.viewed(sim->config.context, sim, id, effect->view);
         break;
     case COP_EFFECT_DELIVER:
         cop__sim_after_deliver(sim, id, effect);

@@ -49,6 +49,27 @@ static void on_complete(void *context, struct cop_sim *sim, cop_id node, uint64_
         cop_sim_stop(sim);
 }
 
+static void on_view(void *context, struct cop_sim *sim, cop_id node,
+                    struct cop_view *view)
+{
+    struct run *run = context;
+    struct cop_sim_report *report = run->report;
+    const struct cop_sim_config *config = &run->script->config;
+    if (cop_view_epoch(view) > report->epoch) {
+        report->epoch = cop_view_epoch(view);
+        report->members = cop_view_size(view);
+        report->installed = 0;
+    }
+    if (cop_view_epoch(view) == report->epoch) {
+        report->installed++;
+        report->installed_ns = cop_sim_now(sim);
+    }
+    if (config->viewed)
+        config->viewed(config->context, sim, node, view);
+    if (run->script->until_complete && report->installed == report->members)
+        cop_sim_stop(sim);
+}
+
 static void on_trace(void *context, const char *line)
 {
     const struct cop_sim_config *config = &((struct run *)context)->script->config;
@@ -65,6 +86,7 @@ static int make(struct run *run)
                                                         cop_sim_checker_letter(), NULL};
     struct cop_sim_config config = run->script->config;
     config.complete = on_complete;
+    config.viewed = on_view;
     config.trace = config.trace ? on_trace : NULL;
     config.context = run;
     if (!config.checkers)
@@ -195,6 +217,22 @@ static void test_liveness(struct run *run)
     }
 }
 
+/* Only the real node keeps them. */
+static void note_times(struct run *run)
+{
+    const struct cop_sim *sim = run->sim;
+    if (!cop__sim_has_views(sim) || sim->actor != cop_sim_actor_node())
+        return;
+    for (cop_id id = 0; id < cop_sim_nodes(sim); id++) {
+        const struct cop_node *node = cop_sim_node(sim, id);
+        struct cop_change_times times = {0};
+        if (node)
+            times = cop_node_change_times(node);
+        if (times.epoch == run->report->epoch && times.epoch != 0)
+            run->report->times = times;
+    }
+}
+
 static void conclude(struct run *run)
 {
     struct cop_sim_report *report = run->report;
@@ -204,6 +242,7 @@ static void conclude(struct run *run)
     report->events = cop_sim_events(run->sim);
     report->virtual_ns = cop_sim_now(run->sim);
     report->node_bytes = cop_sim_node_bytes(run->sim);
+    note_times(run);
     report->stats = *cop_sim_stats(run->sim);
 }
 
