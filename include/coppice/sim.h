@@ -308,7 +308,7 @@ uint64_t cop_sim_node_bytes(const struct cop_sim *sim);
  *
  *   nodes 16              shape radix:4         hosts 4 (members a host, for hosts:S)
  *   topology a:0 => a:1 ; (instead of nodes and shape) seed 7  views majority|none (they change)
- *   detect [ring 100ms] [witnesses 2] [gossip 100ms] (where views change)
+ *   detect [ring 100ms] [witnesses 2] [gossip 100ms [stealth]] (where views change)
  *   start 12 (members at the start; the other nodes are places for who joins)  flags
  *   codec cut buggify quiet net constant 10us | net loggp L o g G_ps | net torus L hop
  *   [XxYxZ] [shuffle] | net switch L service_ns [ports P] [byte G_ps] | net recorded

@@ -13,6 +13,7 @@
  *   ring.c     my neighbour in a ring does not answer (D5, D6)
  *   witness.c  whom I accuse others must not reach either (D7)
  *   senses.c   one timer for all; doubt about myself (D8)
+ *   gossip.c   nobody has heard of it for long (D12, D13)
  *   inquire.c  somebody asks about somebody (D9)
  *   look.c     the question that all of them ask
  *   record.c   what is remembered (D10)
@@ -45,6 +46,8 @@ void cop__detect_verify(struct cop_node *node, cop_id id);
 void cop__detect_rely(struct cop_node *node, cop_id id);
 /* A member was heard, whatever it said. */
 void cop__detect_hear(struct cop_node *node, cop_id id);
+/* D13: whether I say nothing yet, so that my former life is found dead. */
+bool cop__detect_is_stealthy(const struct cop_node *node);
 /* Whether a detector is on that finds it. */
 bool cop__detect_finds_silence(const struct cop_node *node);
 /* Whether nobody answers me: I cannot tell their deaths from mine. */
@@ -62,6 +65,6 @@ void cop__detect_tell_neighbours(struct cop_node *node);
 
 bool cop__detect_admit(struct cop_node *node, const struct cop_header *header);
 cop__handler cop__on_news, cop__on_ping, cop__on_pong, cop__on_witness,
-    cop__on_witnessed;
+    cop__on_witnessed, cop__on_gossip;
 
 #endif

@@ -96,7 +96,7 @@ static bool is_in_reach(const struct cop_node *node, cop_id id)
 static void follow(struct cop_node *node)
 {
     struct cop__senses *senses = cop__senses(node);
-    bool inside = cop__is_inside(node);
+    bool inside = cop__is_inside(node) && !cop__detect_is_stealthy(node);
     for (uint32_t i = senses->look_count; i > 0; i--) {
         struct cop__look *look = &senses->looks[i - 1];
         if (look->purpose != LOOK_RING)

@@ -8,12 +8,14 @@
  * and the doubt about oneself.
  */
 
-/* Without a ring. */
+/* Where nothing has a period. */
 #define BASE_NS (200 * COP_MSEC)
 
 static cop_time base_of(const struct cop_node *node)
 {
-    cop_time period = cop__detect_settings(node)->ring_period_ns;
+    const struct cop_detect *settings = cop__detect_settings(node);
+    cop_time period = settings->ring_period_ns ? settings->ring_period_ns
+                                               : settings->gossip_period_ns;
     return period ? period : BASE_NS;
 }
 
@@ -82,8 +84,10 @@ void cop__senses_start(struct cop_node *node)
     if (!cop__has_views(node))
         return;
     if ((cop__detect_finds_silence(node) || cop__detect_settings(node)->witnesses) &&
-        cop__senses_need(node))
+        cop__senses_need(node)) {
+        cop__gossip_start(node);
         cop__senses_touch(node);
+    }
 }
 
 void cop__senses_fini(struct cop_node *node)
@@ -92,6 +96,7 @@ void cop__senses_fini(struct cop_node *node)
     if (!senses)
         return;
     cop_ranks_free(&senses->awaited);
+    cop__gossip_fini(senses->gossip);
     free(senses->looks);
     free(senses->cases);
     free(senses->questions);
@@ -226,6 +231,8 @@ static cop_time next_deadline(const struct cop_node *node)
     for (uint32_t i = 0; i < senses->question_count; i++)
         if (senses->questions[i].deadline < next)
             next = senses->questions[i].deadline;
+    if (cop__gossip_next(node) < next)
+        next = cop__gossip_next(node);
     cop_time further = cop__ring_further_at(node);
     return further < next ? further : next;
 }
@@ -251,6 +258,7 @@ void cop__senses_settle(struct cop_node *node)
         credit(node);
     senses->touched = false;
     cop__look_mind(node);
+    cop__gossip_mind(node);
     cop__ring_mind(node);
     cop__look_scan(node);
     cop__case_mind(node);
@@ -277,6 +285,7 @@ void cop__senses_digest(const struct cop_node *node, struct cop__digest *digest)
     const struct cop__senses *senses = cop__senses(node);
     if (!senses)
         return;
+    cop__gossip_digest(senses->gossip, digest);
     cop__digest_word(digest, (uint64_t)senses->look_count << 32 | senses->case_count);
     for (uint32_t i = 0; i < senses->look_count; i++) {
         const struct cop__look *look = &senses->looks[i];
@@ -321,5 +330,6 @@ size_t cop__senses_bytes(const struct cop_node *node)
     return sizeof *senses + senses->look_capacity * sizeof *senses->looks +
            senses->case_capacity * sizeof *senses->cases +
            senses->question_capacity * sizeof *senses->questions +
-           senses->awaited.capacity * sizeof(cop_rank);
+           senses->awaited.capacity * sizeof(cop_rank) +
+           cop__gossip_bytes(senses->gossip);
 }

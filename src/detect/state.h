@@ -73,7 +73,8 @@ struct cop__senses {
     uint32_t next_number;
     uint64_t next_token;
     cop_time round_trip, deviation; /* smoothed; 0: not measured yet */
-    struct cop_ranks awaited; /* by those above, at the last scan */
+    struct cop__gossip *gossip;     /* NULL: off */
+    struct cop_ranks awaited;       /* by those above, at the last scan */
     struct cop__look *looks;
     uint32_t look_count, look_capacity;
     struct cop__case *cases;
@@ -220,6 +221,15 @@ void cop__case_lose_witness(struct cop_node *node, cop_id id);
 void cop__case_hear(struct cop_node *node, cop_id id);
 void cop__favour_see(struct cop_node *node, struct cop__look *look,
                      enum cop__sight sight);
+
+/* gossip.c */
+void cop__gossip_start(struct cop_node *node);
+void cop__gossip_fini(struct cop__gossip *gossip);
+void cop__gossip_mind(struct cop_node *node);
+/* When the next period begins; NEVER if it is off. */
+cop_time cop__gossip_next(const struct cop_node *node);
+void cop__gossip_digest(const struct cop__gossip *gossip, struct cop__digest *digest);
+size_t cop__gossip_bytes(const struct cop__gossip *gossip);
 
 /* record.c */
 void cop__record_fini(struct cop_node *node);

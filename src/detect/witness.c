@@ -352,8 +352,10 @@ void cop__case_mind(struct cop_node *node)
 static bool needs_witnesses(const struct cop_node *node, cop_id id,
                             enum cop_reason reason)
 {
-    if (!cop__has_views(node) || reason == COP_REASON_OUTSIDE ||
-        !cop__is_inside(node) || cop_view_rank(node->view, id) == COP_RANK_NONE)
+    if (!cop__has_views(node) || reason == COP_REASON_OUTSIDE || !cop__is_inside(node))
+        return false;
+    /* A life that is only about to be a member is one that others need not know. */
+    if (!cop_view_has(node->view, id, cop__roster_get(node, id).incarnation))
         return false;
     return cop__detect_settings(node)->witnesses > 0 &&
            count_witnesses(node, id, 1) > 0;
@@ -365,7 +367,7 @@ void cop__accuse(struct cop_node *node, cop_id id, enum cop_reason reason)
         cop__detect_find(node, id);
         return;
     }
-    if (find_case_of(node, id))
+    if (find_case_of(node, id) || cop__detect_is_stealthy(node))
         return;
     COP__COUNT(node, accusations);
     cop__record_accusation(node, node->self, id, reason);
@@ -453,6 +455,24 @@ static void look_for(struct cop_node *node, const struct cop_header *header,
     look->token = message->token;
 }
 
+static void answer_at_once_or_look(struct cop_node *node,
+                                   const struct cop_header *header,
+                                   const struct cop__msg_witness *message)
+{
+    bool is_me = message->suspect == node->self;
+    bool is_over =
+        message->suspect < cop_view_slots(node->view) && !is_me &&
+        message->incarnation <= cop_view_incarnation(node->view, message->suspect) &&
+        !cop_view_has(node->view, message->suspect, message->incarnation);
+    if (is_me || is_over)
+        say(node, header->sender, header->sender_incarnation, message->token,
+            message->suspect, is_me);
+    else if (cop_view_has(node->view, message->suspect, message->incarnation))
+        look_for(node, header, message);
+    else /* of a life that I do not know I cannot say anything */
+        COP__COUNT(node, ignored_incarnation);
+}
+
 /* D7: a witness answers by what it sees itself. */
 void cop__on_witness(struct cop_node *node, const struct cop_frame *frame)
 {
@@ -468,15 +488,5 @@ void cop__on_witness(struct cop_node *node, const struct cop_frame *frame)
         COP__COUNT(node, ignored_unasked);
         return;
     }
-    bool is_me = message.suspect == node->self;
-    if (is_me || !cop_view_has(node->view, message.suspect, message.incarnation)) {
-        /* Of a life that I do not know I cannot say that it is out of reach. */
-        bool is_over =
-            message.suspect < cop_view_slots(node->view) && !is_me &&
-            message.incarnation <= cop_view_incarnation(node->view, message.suspect);
-        say(node, header->sender, header->sender_incarnation, message.token,
-            message.suspect, !is_over);
-        return;
-    }
-    look_for(node, header, &message);
+    answer_at_once_or_look(node, header, &message);
 }

@@ -73,7 +73,7 @@ static void look(struct cop_node *node)
 {
     struct cop__member *member = cop__member(node);
     member->restless = false;
-    if (member->phase == PHASE_OUT)
+    if (member->phase == PHASE_OUT || cop__detect_is_stealthy(node))
         return;
     if (member->phase == PHASE_JOINING) {
         cop__member_ask_around(node);
@@ -194,18 +194,20 @@ static void on_change(struct cop_node *node, const struct cop__change *change)
 
 static void on_peer_up(struct cop_node *node, cop_id peer, cop_incarnation incarnation)
 {
+    if (!cop__has_views(node) || cop__detect_is_stealthy(node))
+        return;
     cop__member_heal_up(node, peer, incarnation);
-    if (cop__has_views(node))
-        cop__member_greet(node, peer, incarnation);
+    cop__member_greet(node, peer, incarnation);
 }
 
 static void on_peer_down(struct cop_node *node, cop_id peer,
                          cop_incarnation incarnation, enum cop_down why)
 {
     (void)incarnation;
+    if (!cop__has_views(node))
+        return;
     cop__member_heal_down(node, peer, why);
-    if (cop__has_views(node))
-        cop__member_look_soon(node);
+    cop__member_look_soon(node);
 }
 
 static void start(struct cop_node *node)

@@ -241,19 +241,25 @@ static bool admit_stranger(struct cop_node *node, const struct cop_frame *frame)
     return false;
 }
 
-/* Nobody handles these where the view is fixed. */
-static bool is_about_views(uint16_t kind)
-{
-    return is_for_all(kind) || kind == COP__KIND_INVITE || kind == COP__KIND_INVITED ||
-           kind == COP__KIND_LETTER || kind == COP__KIND_RECEIPT;
-}
-
 /* Who is about to be a member can be suspect before it is one, and has to know, too. */
 static bool is_doubted(const struct cop_node *node, const struct cop_header *header)
 {
     struct cop__belief belief = cop__roster_get(node, header->sender);
     return belief.status == COP_SUSPECT &&
            belief.incarnation == header->sender_incarnation;
+}
+
+/* D13: to what there is no answer. */
+static bool is_heard_in_stealth(uint16_t kind)
+{
+    return kind == COP__KIND_GOSSIP || kind == COP__KIND_OUT;
+}
+
+/* Nobody handles these where the view is fixed. */
+static bool is_about_views(uint16_t kind)
+{
+    return is_for_all(kind) || kind == COP__KIND_INVITE || kind == COP__KIND_INVITED ||
+           kind == COP__KIND_LETTER || kind == COP__KIND_RECEIPT;
 }
 
 bool cop__member_admit(struct cop_node *node, const struct cop_frame *frame)
@@ -266,7 +272,8 @@ bool cop__member_admit(struct cop_node *node, const struct cop_frame *frame)
         return false;
     }
     const struct cop__member *member = cop__member(node);
-    if (member->phase == PHASE_OUT)
+    if (member->phase == PHASE_OUT ||
+        (cop__detect_is_stealthy(node) && !is_heard_in_stealth(header->kind)))
         return false;
     bool inside = cop_view_has(node->view, header->sender, header->sender_incarnation);
     if (!inside && !admit_stranger(node, frame))

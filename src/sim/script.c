@@ -117,6 +117,8 @@ static bool parse_detect(struct cop__words *words, struct cop_detect *detect)
         } else if (cop__word_is(words, "witnesses")) {
             good = cop__word_number(words, "witnesses", COP_WITNESSES_MAX, &number);
             detect->witnesses = (uint32_t)number;
+        } else if (cop__word_is(words, "stealth")) {
+            good = detect->stealth = true;
         } else {
             return cop__words_wrong(words, "detectors are ring, witnesses and gossip");
         }
@@ -289,7 +291,7 @@ static void print_detect(FILE *out, const struct cop_detect *detect)
         fprintf(out, " witnesses %u", (unsigned)detect->witnesses);
     cop__print_time(detect->gossip_period_ns, time);
     if (detect->gossip_period_ns)
-        fprintf(out, " gossip %s", time);
+        fprintf(out, " gossip %s%s", time, detect->stealth ? " stealth" : "");
     fprintf(out, "\n");
 }
 

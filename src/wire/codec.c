@@ -195,3 +195,21 @@ void cop__mark_put(struct cop__writer *writer, const struct cop__mark *mark)
     cop__put_u32(writer, mark->rank);
     cop__put_u8(writer, mark->mode);
 }
+
+struct cop__pulse cop__pulse_at(struct cop__list list, uint32_t i)
+{
+    struct cop__reader reader =
+        cop__reader(list.data + (size_t)i * COP__SIZE_pulse, COP__SIZE_pulse);
+    struct cop__pulse pulse;
+    pulse.id = cop__get_u32(&reader);
+    pulse.incarnation = cop__get_u64(&reader);
+    pulse.stamp = cop__get_u64(&reader);
+    return pulse;
+}
+
+void cop__pulse_put(struct cop__writer *writer, const struct cop__pulse *pulse)
+{
+    cop__put_u32(writer, pulse->id);
+    cop__put_u64(writer, pulse->incarnation);
+    cop__put_u64(writer, pulse->stamp);
+}

@@ -67,9 +67,19 @@ struct cop__mark {
 };
 #define COP__SIZE_mark 5u
 
+/* When a member was last heard of: see detect/gossip.c. */
+struct cop__pulse {
+    cop_id id;
+    cop_incarnation incarnation;
+    uint64_t stamp;
+};
+#define COP__SIZE_pulse 20u
+
 struct cop__belief cop__belief_at(struct cop__list list, uint32_t i);
 void cop__belief_put(struct cop__writer *writer, const struct cop__belief *belief);
 struct cop__mark cop__mark_at(struct cop__list list, uint32_t i);
 void cop__mark_put(struct cop__writer *writer, const struct cop__mark *mark);
+struct cop__pulse cop__pulse_at(struct cop__list list, uint32_t i);
+void cop__pulse_put(struct cop__writer *writer, const struct cop__pulse *pulse);
 
 #endif

@@ -103,7 +103,8 @@ static char *draw(uint64_t seed)
     fprintf(draft.out, "nodes %u\nseed %llu\nshape %s\nviews %s\n", (unsigned)draft.n,
             (unsigned long long)seed, shapes[below(&draft, 4)],
             below(&draft, 6) ? "majority" : "none");
-    fprintf(draft.out, "detect ring %ums witnesses %u\n",
+    fprintf(draft.out, "detect %s %ums witnesses %u\n",
+            below(&draft, 8) ? "ring" : "gossip",
             10 * (1 + (unsigned)below(&draft, 20)), (unsigned)below(&draft, 4));
     fprintf(draft.out, "flags codec cut%s\nnet constant %uus jitter %uus\n",
             below(&draft, 2) ? " buggify" : "", 1 + (unsigned)below(&draft, 100),
@@ -143,7 +144,8 @@ static void test_random_silence(void **state)
 
 #define PERIOD (100 * COP_MSEC)
 
-static struct cop_sim *create(uint32_t n, enum cop_quorum quorum)
+static struct cop_sim *create_with(uint32_t n, enum cop_quorum quorum,
+                                   const struct cop_detect *detect)
 {
     static const struct cop_sim_checker *checkers[3];
     checkers[0] = cop_sim_checker_node();
@@ -151,7 +153,7 @@ static struct cop_sim *create(uint32_t n, enum cop_quorum quorum)
     struct cop_sim_config config = {
         .nodes = n,
         .quorum = quorum,
-        .detect = {.ring_period_ns = PERIOD, .witnesses = 2},
+        .detect = *detect,
         .net = {.latency_ns = 20 * COP_USEC},
         .flags = COP_SIM_CHECK | COP_SIM_CODEC,
         .checkers = checkers,
@@ -160,6 +162,12 @@ static struct cop_sim *create(uint32_t n, enum cop_quorum quorum)
     assert_int_equal(cop_shape_make(COP_SHAPE_RADIX, 2, &config.shape), 0);
     assert_int_equal(cop_sim_create(&config, &sim), 0);
     return sim;
+}
+
+static struct cop_sim *create(uint32_t n, enum cop_quorum quorum)
+{
+    static const struct cop_detect ring = {.ring_period_ns = PERIOD, .witnesses = 2};
+    return create_with(n, quorum, &ring);
 }
 
 static void run(struct cop_sim *sim, cop_time time)
@@ -362,6 +370,51 @@ static void test_background_traffic(void **state)
     }
 }
 
+/* Gossip accuses nobody who lives, finds one who stopped in a number of periods that grows
+ * with the logarithm, and takes it back. */
+static void test_gossip_finds_the_stopped(void **state)
+{
+    (void)state;
+    static const struct cop_detect gossip = {.gossip_period_ns = PERIOD,
+                                             .witnesses = 2};
+    static const uint32_t sizes[] = {3, 8, 33, 128};
+    for (int i = 0; i < 4; i++) {
+        struct cop_sim *sim = create_with(sizes[i], COP_QUORUM_MAJORITY, &gossip);
+        run(sim, 20 * COP_SEC);
+        assert_int_equal(cop_sim_stats(sim)->accusations, 0);
+        act(sim, COP_SIM_PAUSE, 1, COP_ID_NONE);
+        uint64_t log = 0;
+        while (1u << log < sizes[i])
+            log++;
+        run(sim, (6 + 5 * log + 3) * PERIOD);
+        assert_int_equal(cop_view_size(view_of(sim, 0)), sizes[i] - 1);
+        act(sim, COP_SIM_RESUME, 1, COP_ID_NONE);
+        run(sim, 10 * COP_SEC);
+        assert_together(sim, 1, 1);
+        cop_sim_destroy(sim);
+    }
+}
+
+/* All start in stealth: nothing is said for a while, and then all is as ever. */
+static void test_all_start_in_stealth(void **state)
+{
+    (void)state;
+    static const struct cop_detect stealth = {
+        .gossip_period_ns = PERIOD, .ring_period_ns = PERIOD, .stealth = true};
+    struct cop_sim *sim = create_with(6, COP_QUORUM_MAJORITY, &stealth);
+    run(sim, COP_SEC);
+    assert_int_equal(cop_sim_stats(sim)->sent_bytes, 0);
+    run(sim, 20 * COP_SEC);
+    assert_int_equal(cop_sim_stats(sim)->accusations, 0);
+    act(sim, COP_SIM_PAUSE, 4, COP_ID_NONE);
+    run(sim, 2 * COP_SEC);
+    assert_int_equal(cop_view_size(view_of(sim, 0)), 5);
+    act(sim, COP_SIM_RESUME, 4, COP_ID_NONE);
+    run(sim, 20 * COP_SEC);
+    assert_together(sim, 4, 4);
+    cop_sim_destroy(sim);
+}
+
 static int inquiry_status;
 static void note_complete(void *context, struct cop_sim *sim, cop_id node,
                           uint64_t token, int status, struct cop_buf *result)
@@ -406,6 +459,8 @@ int main(void)
         cmocka_unit_test(test_two_worlds_meet),
         cmocka_unit_test(test_a_jump_accuses_nobody),
         cmocka_unit_test(test_background_traffic),
+        cmocka_unit_test(test_gossip_finds_the_stopped),
+        cmocka_unit_test(test_all_start_in_stealth),
         cmocka_unit_test(test_an_inquiry_finds_the_stopped),
         cmocka_unit_test(test_random_silence),
     };

@@ -261,8 +261,6 @@ static void test_a_witness_knows_some_without_looking(void **state)
         bool reached;
     } cases[] = {
         {0, 1, true},        /* myself */
-        {ACCUSED, 2, true},  /* a life that I have not heard of */
-        {99, 1, true},       /* somebody of whom I have not heard */
         {ACCUSED, 0, false}, /* a life that is over */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -272,6 +270,19 @@ static void test_a_witness_knows_some_without_looking(void **state)
         assert_int_equal(solo_sent(solo, COP__KIND_PING, COP_ID_NONE), 0);
         solo_destroy(solo);
     }
+}
+
+/* Of a life that I have not heard of, or of nobody, I say nothing. */
+static void test_a_witness_does_not_know_all(void **state)
+{
+    (void)state;
+    struct solo *solo = create(7);
+    ask_about(solo, ACCUSED, 2, 9);
+    ask_about(solo, 99, 1, 9);
+    assert_int_equal(solo->stats.ignored_incarnation, 2);
+    assert_int_equal(solo_sent(solo, COP__KIND_WITNESSED, COP_ID_NONE), 0);
+    assert_int_equal(solo_sent(solo, COP__KIND_PING, COP_ID_NONE), 0);
+    solo_destroy(solo);
 }
 
 /* ---- what is ignored ------------------------------------------------------------- */
@@ -471,6 +482,7 @@ int main(void)
         cmocka_unit_test(test_alone_without_a_majority),
         cmocka_unit_test(test_a_witness_looks_itself),
         cmocka_unit_test(test_a_witness_knows_some_without_looking),
+        cmocka_unit_test(test_a_witness_does_not_know_all),
         cmocka_unit_test(test_malformed_frames),
         cmocka_unit_test(test_answers_that_nobody_asked_for),
         cmocka_unit_test(test_favours_are_bounded),
