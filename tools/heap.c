@@ -9,14 +9,20 @@
 #include <unistd.h>
 
 #define LARGE_PAGE ((uintptr_t)2 << 20)
+#define FIRST_REQUEST (1 << 20)
+#define MAPPED_FROM (128 << 10) /* as malloc has it */
 
 /* Makes malloc move the end of the heap by `bytes` with its next request. */
 static void grow_at_once(size_t bytes)
 {
     mallopt(M_TRIM_THRESHOLD, INT_MAX);
     mallopt(M_TOP_PAD, bytes < INT_MAX ? (int)bytes : INT_MAX);
-    /* Below the size from which malloc maps memory of its own, above what may be free. */
-    free(malloc(64 << 10));
+    /* More than is free before anything was done, and yet not mapped on its own. */
+    mallopt(M_MMAP_THRESHOLD, 2 * FIRST_REQUEST);
+    /* A compiler may leave out what is freed unused: it must not know. */
+    void *volatile request = malloc(FIRST_REQUEST);
+    free(request);
+    mallopt(M_MMAP_THRESHOLD, MAPPED_FROM);
     mallopt(M_TOP_PAD, 1 << 20);
 }
 
