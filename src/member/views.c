@@ -143,13 +143,12 @@ static void put_in_place(struct cop_node *node, struct cop_view *view)
     member->now_times = (struct cop_change_times){0};
     cop_view_unref(member->former);
     member->former = member->phase == PHASE_MEMBER ? cop_view_ref(node->view) : NULL;
-    cop__set_view(node, cop_view_ref(view));
+    cop__set_view(node, cop_view_ref(view), true);
     drop_proposals(node, is_not_later, view);
     cop__member_learn(node, view);
     cop__roster_prune(node, is_expected);
     if (cop_view_has(view, node->self, node->incarnation))
         member->phase = PHASE_MEMBER;
-    cop__emit_view(node);
 }
 
 /* The view before it in the chain of those that were committed, if I hold it. */
@@ -190,7 +189,7 @@ static void leave_by(struct cop_node *node, const struct cop_view *view)
 /* Who joins starts from a later view now. */
 static void hold_as_base(struct cop_node *node, struct cop_view *view)
 {
-    cop__set_view(node, cop_view_ref(view));
+    cop__set_view(node, cop_view_ref(view), false);
     drop_proposals(node, is_not_later, view);
     cop__roster_prune(node, is_expected);
 }

@@ -170,10 +170,12 @@ static void tell_peer_down(struct cop_node *node, cop_id peer,
         layer->on_peer_down(node, peer, incarnation, why);
 }
 
-void cop__set_view(struct cop_node *node, struct cop_view *view)
+void cop__set_view(struct cop_node *node, struct cop_view *view, bool installed)
 {
     struct cop_view *old = node->view;
     node->view = view;
+    if (installed)
+        cop__emit_view(node);
     EACH_LAYER(node, layer)
     if (layer->on_view)
         layer->on_view(node, old);

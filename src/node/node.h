@@ -139,8 +139,11 @@ static inline bool cop__has_views(const struct cop_node *node)
     return node->quorum != COP_QUORUM_FIXED;
 }
 
-/* Puts another view in place, and tells every layer; takes over the reference. */
-void cop__set_view(struct cop_node *node, struct cop_view *view);
+/*
+ * Puts another view in place, and tells every layer; takes over the reference. If it is
+ * `installed` the application hears of it first, before anything that is said in it.
+ */
+void cop__set_view(struct cop_node *node, struct cop_view *view, bool installed);
 
 /* Tells every layer, lowest first. */
 void cop__tell_change(struct cop_node *node, const struct cop__change *change);

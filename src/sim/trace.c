@@ -182,6 +182,11 @@ static void trace_state(struct cop_sim *sim, cop_id id, const struct cop_effect 
                         cop_strerror(effect->status));
         return;
     }
+    if (effect->kind == COP_EFFECT_DELIVER) {
+        cop__trace_line(sim, "%u = deliver %u bytes from %u", (unsigned)id,
+                        (unsigned)effect->result->length, (unsigned)effect->peer);
+        return;
+    }
     const struct cop_view *view = effect->view;
     for (cop_id first = cop_view_next(view, COP_ID_NONE);
          first != COP_ID_NONE && used + 24 < sizeof(members);) {
