@@ -266,8 +266,9 @@ static void digest_state(const struct cop_node *node, struct cop__digest *digest
         digest_ballot(digest, cop_view_ballot(member->former));
     cop__digest_word(digest, member->unsettled);
     cop__digest_word(digest, member->highest);
-    cop__digest_word(digest, (uint64_t)member->phase << 3 | member->degraded << 2 |
-                                 member->proposing << 1 | member->leaving);
+    cop__digest_word(digest, (uint64_t)member->phase << 3 |
+                                 (uint64_t)member->degraded << 2 |
+                                 (uint64_t)member->proposing << 1 | member->leaving);
     cop__digest_word(digest, member->proposal_count);
     for (uint32_t i = 0; i < member->proposal_count; i++) {
         digest_ballot(digest, cop_view_ballot(member->proposals[i].view));
