@@ -344,6 +344,7 @@ static void ask_to_join(struct agent *agent)
         .contact = config->contact,
         .name = agent->view_name,
         .incarnation = agent->incarnation,
+        .is_new = config->is_new && !agent->had_node,
         .done = on_invited,
         .alone = on_alone,
         .context = agent,

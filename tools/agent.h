@@ -16,6 +16,7 @@ struct agent_config {
      * joins.
      */
     bool is_first;
+    bool is_new; /* it must not take the place of anybody */
     bool is_spare;
     struct cop__address contact;
     const char *where;  /* the address that others are told; NULL: that of the file */

@@ -237,6 +237,13 @@ static bool is_name(const char *text)
     return is;
 }
 
+static bool is_present(const struct agent *agent, const char *name)
+{
+    const struct cop_view *view = agent->roll.view;
+    return cop_view_rank(view, cop_view_find(view, name, strlen(name))) !=
+           COP_RANK_NONE;
+}
+
 static void on_invite(struct agent *agent, const struct caller *caller,
                       struct cop__bytes body)
 {
@@ -248,8 +255,10 @@ static void on_invite(struct agent *agent, const struct caller *caller,
     } else if (memcmp(command.cluster, cluster->id, sizeof cluster->id) != 0 ||
                command.instance != cluster->instance) {
         reply(agent, caller, COP_EREFUSED, NULL);
+    } else if (find_view_name(agent, command.name),
+               command.is_new && is_present(agent, command.name)) {
+        reply(agent, caller, COP_EEXIST, NULL);
     } else {
-        find_view_name(agent, command.name);
         request.name = command.name;
         request.incarnation = command.incarnation;
         submit(agent, caller, VERB_INVITE, &request);

@@ -20,10 +20,17 @@ int client_open(const char *path, struct client *out)
     if (length >= sizeof address.sun_path)
         return COP_EINVAL;
     memcpy(address.sun_path, path, length + 1);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct cop__address any = {.length = sizeof address};
+    memcpy(&any.storage, &address, sizeof address);
+    return client_open_address(&any, out);
+}
+
+int client_open_address(const struct cop__address *address, struct client *out)
+{
+    int fd = socket(address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return COP_EIO;
-    if (connect(fd, (const struct sockaddr *)&address, sizeof address) != 0) {
+    if (connect(fd, (const struct sockaddr *)&address->storage, address->length) != 0) {
         int error = errno;
         close(fd);
         if (error == ENOENT || error == ECONNREFUSED || error == ENOTSOCK)

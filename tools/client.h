@@ -3,6 +3,7 @@
 #define COP_TOOLS_CLIENT_H
 
 #include "command.h"
+#include "net/tcp/driver.h"
 
 #include <sys/types.h>
 
@@ -25,6 +26,8 @@ struct client_reply {
 
 /* 0; COP_ENOENT (nobody listens there), COP_EREFUSED (not ours), COP_EIO. */
 int client_open(const char *path, struct client *out);
+/* The same for any address. */
+int client_open_address(const struct cop__address *address, struct client *out);
 void client_close(struct client *client);
 
 /* The process at the other end, as the kernel knows it; 0 if it does not. */

@@ -89,8 +89,8 @@ static int parse_unix(const char *path, const char *directory, struct cop__addre
     return 0;
 }
 
-static int parse_tcp(const char *text, struct cop__address *out, char *message,
-                     size_t size)
+static int parse_tcp(const char *text, uint64_t least, struct cop__address *out,
+                     char *message, size_t size)
 {
     char host[64];
     uint64_t port;
@@ -100,8 +100,9 @@ static int parse_tcp(const char *text, struct cop__address *out, char *message,
     size_t cut = six ? 1 : 0;
     if (length == 0 || length >= sizeof host)
         return bad(message, size, "expected tcp:HOST:PORT");
-    if (parse_number(colon + 1, 1, 65535, &port) != 0)
-        return bad(message, size, "a port is a number from 1 to 65535");
+    if (parse_number(colon + 1, least, 65535, &port) != 0)
+        return bad(message, size, "a port is a number from %u to 65535",
+                   (unsigned)least);
     memcpy(host, text + cut, length - 2 * cut);
     host[length - 2 * cut] = '\0';
     memset(out, 0, sizeof *out);
@@ -127,8 +128,26 @@ int cluster_parse_address(const char *text, const char *directory,
     if (strncmp(text, "unix:", 5) == 0)
         return parse_unix(text + 5, directory, out, message, size);
     if (strncmp(text, "tcp:", 4) == 0)
-        return parse_tcp(text + 4, out, message, size);
+        return parse_tcp(text + 4, 1, out, message, size);
     return bad(message, size, "an address begins with unix: or tcp:");
+}
+
+void cluster_absolute(const char *text, char *out, size_t size)
+{
+    char directory[PATH_MAX];
+    bool relative = strncmp(text, "unix:", 5) == 0 && text[5] != '/';
+    if (relative && getcwd(directory, sizeof directory) != NULL)
+        snprintf(out, size, "unix:%s/%s", directory, text + 5);
+    else
+        snprintf(out, size, "%s", text);
+}
+
+int cluster_parse_listen(const char *text, struct cop__address *out, char *message,
+                         size_t size)
+{
+    if (strncmp(text, "tcp:", 4) == 0)
+        return parse_tcp(text + 4, 0, out, message, size);
+    return cluster_parse_address(text, ".", out, message, size);
 }
 
 /* ---- reading the file ------------------------------------------------------------ */
@@ -419,10 +438,12 @@ void cluster_close(struct cluster *cluster)
     else if (cluster->text != NULL)
         munmap(cluster->text, cluster->size);
     free(cluster->index);
+    free(cluster->extras);
     cop_ranks_free(&cluster->quorum_ids);
     cluster->text = NULL;
     cluster->index = NULL;
-    cluster->n = 0;
+    cluster->extras = NULL;
+    cluster->n = cluster->extra_count = 0;
 }
 
 /* ---- as a text ------------------------------------------------------------------- */
@@ -461,6 +482,11 @@ void cluster_name(const struct cluster *cluster, cop_id id,
                   char out[NODESET_NAME_LENGTH + 1])
 {
     char line[LINE_MAX_BYTES + 1];
+    if (id >= cluster->n) {
+        COP_ASSERT(id < cluster_count(cluster));
+        memcpy(out, cluster->extras[id - cluster->n].name, NODESET_NAME_LENGTH + 1);
+        return;
+    }
     member_line(cluster, id, line);
     COP_ASSERT(sscanf(line, "%*s %63s", out) == 1);
 }
@@ -469,6 +495,11 @@ void cluster_address_text(const struct cluster *cluster, cop_id id, char *out,
                           size_t size)
 {
     char line[LINE_MAX_BYTES + 1], address[160];
+    if (id >= cluster->n) {
+        COP_ASSERT(id < cluster_count(cluster));
+        snprintf(out, size, "%s", cluster->extras[id - cluster->n].address);
+        return;
+    }
     member_line(cluster, id, line);
     COP_ASSERT(sscanf(line, "%*s %*s %159s", address) == 1);
     snprintf(out, size, "%s", address);

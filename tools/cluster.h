@@ -28,6 +28,13 @@
 #define CLUSTER_MEMBERS_MAX 65536u
 #define CLUSTER_FILE "members"
 
+/* Somebody who joined later. Not in the file: who has a list of them adds it. */
+struct cluster_extra {
+    cop_id id; /* COP_ID_NONE while it has none */
+    char name[NODESET_NAME_LENGTH + 1];
+    char address[160];
+};
+
 struct cluster {
     uint8_t id[16];
     uint64_t instance;
@@ -38,6 +45,9 @@ struct cluster {
     enum cop_quorum quorum;
     struct cop_ranks quorum_ids; /* has:NAMES */
     uint32_t n;
+    /* Those that joined: they are addressed as n, n + 1, ..., which need not be their ids. */
+    struct cluster_extra *extras; /* owned */
+    uint32_t extra_count;
 
     char directory[256]; /* for relative paths */
     char *text;          /* mapped */
@@ -68,7 +78,13 @@ char *cluster_describe(const struct cluster *cluster, size_t *length);
 /* Reads "majority", "none", "fixed" or "has:NAMES"; *names are behind the colon. */
 int cluster_parse_quorum(const char *text, enum cop_quorum *out, const char **names);
 
-/* The name of a member that exists. */
+/* How many there are, with those who joined. */
+static inline uint32_t cluster_count(const struct cluster *cluster)
+{
+    return cluster->n + cluster->extra_count;
+}
+
+/* The name of a member that exists, by its place. */
 void cluster_name(const struct cluster *cluster, cop_id id,
                   char out[NODESET_NAME_LENGTH + 1]);
 /* The text of its address, e.g. "tcp:127.0.0.1:7001". */
@@ -81,10 +97,15 @@ int cluster_address(const struct cluster *cluster, cop_id id, struct cop__addres
  */
 int cluster_parse_address(const char *text, const char *directory,
                           struct cop__address *out, char *message, size_t size);
+/* The same address for processes in another directory; `out` is as long as need be. */
+void cluster_absolute(const char *text, char *out, size_t size);
+/* The same for an address to listen on: port 0 is any that is free. */
+int cluster_parse_listen(const char *text, struct cop__address *out, char *message,
+                         size_t size);
 
 /*
- * Members by name, id or node set, sorted, without repetition. An array to be freed. 0,
- * or COP_EINVAL with a sentence that names what is wrong, or COP_ENOMEM.
+ * The places of members by name, id or node set, sorted, without repetition. An array to
+ * be freed. 0, or COP_EINVAL with a sentence that names what is wrong, or COP_ENOMEM.
  */
 int cluster_select(const struct cluster *cluster, char *const *texts, int count,
                    struct cop_ranks *out, char *message, size_t size);

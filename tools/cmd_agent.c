@@ -79,11 +79,14 @@ static cop_incarnation incarnation_of_now(void)
 
 static int run(const struct options *options, const struct cluster *cluster)
 {
+    char where[160] = "";
+    if (options->listen != NULL)
+        cluster_absolute(options->listen, where, sizeof where);
     struct agent_config config = {
         .cluster = cluster,
         .incarnation = options->incarnation,
         .is_first = options->first,
-        .where = options->listen,
+        .where = options->listen ? where : NULL,
         .note_fd = -1,
         .command_path = options->command,
     };

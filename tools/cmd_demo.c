@@ -4,6 +4,7 @@
 #include "bars.h"
 #include "commands.h"
 #include "draw.h"
+#include "heal.h"
 #include "local.h"
 #include "say.h"
 
@@ -16,7 +17,8 @@
 
 /*
  * The main job, to look at: a cluster of real processes, probes, a death in the middle
- * of them, and what it cost.
+ * of them, and what it cost; then the death of the root, and how the others agree on a
+ * view without it.
  */
 #define SHAPE "radix:4"
 #define CHUNK 10u /* probes between two looks at how far the run is */
@@ -34,7 +36,7 @@ struct demo {
     struct local local;
     struct client client;
     struct cop_shape shape;
-    pid_t victim_pid;
+    pid_t victim_pid, root_pid;
     cop_time killed_ns; /* 0 before */
 };
 
@@ -221,6 +223,7 @@ static int open_cluster(struct demo *demo)
     code = local_list(&demo->local, &list);
     if (code == 0) {
         demo->victim_pid = (pid_t)list.members[victim].pid;
+        demo->root_pid = (pid_t)list.members[0].pid;
         list_reply_free(&list);
         if (local_connect(&demo->local, 0, &demo->client) != 0)
             code = fail(EXIT_FAILED, "n0 does not take commands");
@@ -253,6 +256,45 @@ static int show_death(const struct demo *demo, const struct asker *asker)
     return code;
 }
 
+static void show_stage(const char *name, const char *text, cop_time from, cop_time to,
+                       cop_time begun)
+{
+    char took[DURATION_SIZE], all[DURATION_SIZE];
+    printf("  %-8s  +%9s  %9s  %s\n", name,
+           print_duration(to > from ? to - from : 0, took),
+           print_duration(to > begun ? to - begun : 0, all), text);
+}
+
+/* The root, whom everybody else relies on. */
+static int play_root(struct demo *demo)
+{
+    struct healing healing;
+    char root[NODESET_NAME_LENGTH + 1], text[3][120];
+    int code = heal_wait(&demo->local, victim);
+    if (code == 0)
+        code = heal_after(&demo->local, 0, demo->root_pid, &healing);
+    if (code)
+        return code;
+    cluster_name(&demo->local.cluster, healing.root, root);
+    snprintf(text[0], sizeof text[0], "%s, the next in line, has found out", root);
+    snprintf(text[1], sizeof text[1],
+             "%" PRIu32 " have acknowledged the view without n0", healing.members);
+    snprintf(text[2], sizeof text[2],
+             "all of them have it: view %" PRIu64 ", %" PRIu32 " members, root %s",
+             healing.epoch, healing.members, root);
+    printf(
+        "\n%sThe root dies%s: kill -9 of n0 (pid %d), and the others agree on a view "
+        "without it\n\n",
+        colour(stdout, BOLD), colour(stdout, PLAIN), (int)demo->root_pid);
+    show_stage("T_detect", text[0], healing.killed_ns, healing.heard_ns,
+               healing.killed_ns);
+    show_stage("T_s", text[1], healing.heard_ns, healing.stable_ns, healing.killed_ns);
+    show_stage("T_commit", text[2], healing.stable_ns, healing.installed_ns,
+               healing.killed_ns);
+    printf("\n  Each on top of the one before, and since the kill; one clock.\n");
+    return 0;
+}
+
 static int play(struct demo *demo)
 {
     struct asker asker;
@@ -274,7 +316,8 @@ static int play(struct demo *demo)
     if (code)
         return code;
     headline("The tree now");
-    return draw(demo, true);
+    code = draw(demo, true);
+    return code ? code : play_root(demo);
 }
 
 static int run(struct demo *demo)
@@ -321,10 +364,12 @@ int cmd_demo(int argc, char **argv)
     struct args args = {
         .name = "demo",
         .usage = "[options]",
-        .text = "Starts a cluster of its own, draws its tree, sends probes, kills an "
-                "inner\n"
-                "process in the middle of them, shows how long each probe took around\n"
-                "that, and stops everything.",
+        .text =
+            "Starts a cluster of its own, draws its tree, sends probes, kills an "
+            "inner\n"
+            "process in the middle of them, shows how long each probe took around\n"
+            "that; kills the root, and shows how long the others took to agree on a\n"
+            "view without it; and stops everything.",
         .options = options,
     };
     int code;

@@ -24,6 +24,14 @@ static const char *state_name(enum member_state state)
     return names[state];
 }
 
+/* A member that ended by itself, and well, has left. */
+static const char *state_of(const struct member_status *status)
+{
+    bool has_left = status->state == MEMBER_DEAD && status->wait_status == 0 &&
+                    status->incarnation != 0;
+    return has_left ? "left" : state_name(status->state);
+}
+
 static enum colour state_colour(enum member_state state)
 {
     static const enum colour colours[] = {YELLOW, GREEN, YELLOW, RED};
@@ -36,16 +44,32 @@ static enum colour state_colour(enum member_state state)
 struct row {
     char name[NODESET_NAME_LENGTH + 1];
     char address[160];
-    char end[64]; /* how it died; "" if it did not */
+    char end[64];  /* how it died; "" if it did not */
+    char role[16]; /* its rank of work, or "spare"; "" if it is not in the view */
     struct process_use use;
     const struct member_status *status;
     cop_id id;
 };
 
-static void fill_row(const struct local *local, const struct list_reply *list,
-                     cop_id id, struct row *row)
+/* What it works as, by the view of one of them. */
+static void fill_role(const struct roll *roll, const struct member_status *status,
+                      struct row *row)
 {
-    *row = (struct row){.id = id, .status = &list->members[id]};
+    struct cop_member member;
+    if (roll == NULL || cop_view_member(roll->view, status->id, &member) != 0 ||
+        member.presence != COP_PRESENT || member.incarnation != status->incarnation)
+        return;
+    if (member.role == COP_SPARE)
+        snprintf(row->role, sizeof row->role, "spare");
+    else
+        snprintf(row->role, sizeof row->role, "%" PRIu32, member.role);
+}
+
+static void fill_row(const struct local *local, const struct list_reply *list,
+                     const struct roll *roll, cop_id id, struct row *row)
+{
+    *row = (struct row){.id = list->members[id].id, .status = &list->members[id]};
+    fill_role(roll, row->status, row);
     cluster_name(&local->cluster, id, row->name);
     cluster_address_text(&local->cluster, id, row->address, sizeof row->address);
     if (row->status->state == MEMBER_DEAD)
@@ -57,8 +81,9 @@ static void fill_row(const struct local *local, const struct list_reply *list,
 static void print_row(const struct row *row)
 {
     enum member_state state = row->status->state;
-    printf("%-10s %s%-9s%s ", row->name, colour(stdout, state_colour(state)),
-           state_name(state), colour(stdout, PLAIN));
+    printf("%-10s %s%-9s%s %5s ", row->name, colour(stdout, state_colour(state)),
+           state_of(row->status), colour(stdout, PLAIN),
+           row->role[0] ? row->role : "-");
     if (state == MEMBER_DEAD)
         printf("%8s %9s  %s (%s)\n", "-", "-", row->address, row->end);
     else
@@ -67,14 +92,20 @@ static void print_row(const struct row *row)
 }
 
 static void print_json_row(struct json *json, const struct local *local,
-                           const struct row *row)
+                           const struct roll *roll, const struct row *row)
 {
     json_begin_object(json);
     json_put_string(json, "schema", "coppice.ps.v1");
     json_put_string(json, "cluster", local->dir.name);
     json_put_string(json, "member", row->name);
     json_put_u64(json, "id", row->id);
-    json_put_string(json, "state", state_name(row->status->state));
+    json_put_string(json, "state", state_of(row->status));
+    json_key(json, "epoch");
+    if (roll != NULL)
+        json_u64(json, cop_view_epoch(roll->view));
+    else
+        json_null(json);
+    json_put_string(json, "role", row->role[0] ? row->role : NULL);
     json_put_u64(json, "pid", row->status->pid);
     json_put_u64(json, "incarnation", row->status->incarnation);
     json_put_string(json, "address", row->address);
@@ -117,23 +148,39 @@ static int print_summary(const struct local *local, const struct list_reply *lis
     return 0;
 }
 
+static void print_view(const struct local *local, const struct roll *roll)
+{
+    char root[COP_NAME_MAX + 1];
+    if (roll == NULL)
+        return;
+    roll_name(roll, &local->cluster, cop_view_root(roll->view), root);
+    printf("view %" PRIu64 ": %" PRIu32 " member%s, root %s%s\n",
+           cop_view_epoch(roll->view), cop_view_size(roll->view),
+           cop_view_size(roll->view) == 1 ? "" : "s", root,
+           roll->is_degraded ? ", degraded" : "");
+}
+
 static int print_members(const struct local *local, const struct list_reply *list,
-                         const struct cop_ranks *ids, bool as_json)
+                         const struct roll *roll, const struct cop_ranks *ids,
+                         bool as_json)
 {
     struct json json;
     struct row row;
     json_init(&json, stdout);
     if (!as_json)
-        printf("%s%-10s %-9s %8s %9s  %s%s\n", colour(stdout, BOLD), "MEMBER", "STATE",
-               "PID", "PRIVATE", "ADDRESS", colour(stdout, PLAIN));
+        printf("%s%-10s %-9s %5s %8s %9s  %s%s\n", colour(stdout, BOLD), "MEMBER",
+               "STATE", "ROLE", "PID", "PRIVATE", "ADDRESS", colour(stdout, PLAIN));
     for (uint32_t i = 0; i < ids->count; i++) {
-        fill_row(local, list, ids->items[i], &row);
+        fill_row(local, list, roll, ids->items[i], &row);
         if (as_json)
-            print_json_row(&json, local, &row);
+            print_json_row(&json, local, roll, &row);
         else
             print_row(&row);
     }
-    return as_json ? 0 : print_summary(local, list, ids);
+    if (as_json)
+        return 0;
+    print_view(local, roll);
+    return print_summary(local, list, ids);
 }
 
 /* ---- statistics ------------------------------------------------------------------ */
@@ -189,7 +236,7 @@ static int select_members(const struct local *local, const struct args *args,
 {
     if (args->count > 0)
         return local_select(local, "ps", args->operands, args->count, out);
-    for (cop_id id = 0; id < local->cluster.n; id++)
+    for (cop_id id = 0; id < cluster_count(&local->cluster); id++)
         if (cop_ranks_push(out, id) != 0)
             return fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
     return 0;
@@ -206,10 +253,16 @@ static int run(const char *name, const struct options *options, const struct arg
     code = select_members(&local, args, &ids);
     if (code == 0)
         code = local_list(&local, &list);
-    if (code == 0 && options->stats)
+    if (code == 0 && options->stats) {
         code = print_all_stats(&local, &ids, options->as_json);
-    else if (code == 0)
-        code = print_members(&local, &list, &ids, options->as_json);
+    } else if (code == 0) {
+        struct roll roll;
+        bool has_view = local_any_roll(&local, &roll);
+        code = print_members(&local, &list, has_view ? &roll : NULL, &ids,
+                             options->as_json);
+        if (has_view)
+            roll_free(&roll);
+    }
     list_reply_free(&list);
     cop_ranks_free(&ids);
     local_close(&local);
@@ -231,8 +284,9 @@ int cmd_ps(int argc, char **argv)
         .name = "ps",
         .usage = "[options] [MEMBER...]",
         .text =
-            "Lists the members of a local cluster: state, process, private memory and\n"
-            "address, and how the dead died.",
+            "Lists the members of a local cluster: state, rank of work, process, "
+            "private\n"
+            "memory and address, and how the dead died; and the view of one of them.",
         .options = options,
         .most = INT_MAX,
     };

@@ -188,7 +188,7 @@ int number_decode(struct cop__bytes body, uint64_t *out)
 
 struct cop_buf *invite_command_encode(const struct invite_command *command)
 {
-    size_t length = 4 + sizeof command->cluster + 8 + 8 + 4 + strlen(command->name);
+    size_t length = 4 + sizeof command->cluster + 8 + 8 + 1 + 4 + strlen(command->name);
     struct cop_buf *buf = cop_buf_create(length);
     if (buf == NULL)
         return NULL;
@@ -197,6 +197,7 @@ struct cop_buf *invite_command_encode(const struct invite_command *command)
                    (struct cop__bytes){command->cluster, sizeof command->cluster});
     cop__put_u64(&writer, command->instance);
     cop__put_u64(&writer, command->incarnation);
+    cop__put_u8(&writer, command->is_new);
     put_text(&writer, command->name);
     COP_ASSERT(!writer.failed && writer.at == writer.end);
     return buf;
@@ -209,6 +210,7 @@ int invite_command_decode(struct cop__bytes body, struct invite_command *out)
     struct cop__bytes cluster = cop__get_bytes(&reader);
     command.instance = cop__get_u64(&reader);
     command.incarnation = cop__get_u64(&reader);
+    command.is_new = cop__get_u8(&reader) != 0;
     if (get_text(&reader, command.name, sizeof command.name) != 0 ||
         !cop__reader_is_done(&reader) || cluster.length != sizeof command.cluster ||
         command.incarnation == 0 || command.name[0] == '\0')
@@ -266,11 +268,20 @@ int report_command_decode(struct cop__bytes body, struct report_command *out)
 
 /* ---- LIST ------------------------------------------------------------------------ */
 
-#define MEMBER_SIZE 17u
+#define MEMBER_LEAST (21u + 8u)
+
+static size_t list_length(const struct list_reply *reply)
+{
+    size_t length = 12;
+    for (uint32_t i = 0; i < reply->count; i++)
+        length += MEMBER_LEAST + strlen(reply->members[i].name) +
+                  strlen(reply->members[i].address);
+    return length;
+}
 
 struct cop_buf *list_reply_encode(const struct list_reply *reply)
 {
-    struct cop_buf *buf = cop_buf_create(12 + (size_t)reply->count * MEMBER_SIZE);
+    struct cop_buf *buf = cop_buf_create(list_length(reply));
     if (buf == NULL)
         return NULL;
     struct cop__writer writer = cop__writer(buf->data, buf->length);
@@ -283,9 +294,24 @@ struct cop_buf *list_reply_encode(const struct list_reply *reply)
         cop__put_u8(&writer, (uint8_t)member->state);
         cop__put_u32(&writer, (uint32_t)member->wait_status);
         cop__put_u64(&writer, member->incarnation);
+        cop__put_u32(&writer, member->id);
+        put_text(&writer, member->name);
+        put_text(&writer, member->address);
     }
     COP_ASSERT(!writer.failed && writer.at == writer.end);
     return buf;
+}
+
+static int get_member(struct cop__reader *reader, struct member_status *out)
+{
+    out->pid = cop__get_u32(reader);
+    uint8_t state = cop__get_u8(reader);
+    out->state = state <= MEMBER_DEAD ? (enum member_state)state : MEMBER_DEAD;
+    out->wait_status = (int32_t)cop__get_u32(reader);
+    out->incarnation = cop__get_u64(reader);
+    out->id = cop__get_u32(reader);
+    int error = get_text(reader, out->name, sizeof out->name);
+    return error ? error : get_text(reader, out->address, sizeof out->address);
 }
 
 int list_reply_decode(struct cop__bytes body, struct list_reply *out)
@@ -294,21 +320,19 @@ int list_reply_decode(struct cop__bytes body, struct list_reply *out)
     struct list_reply reply = {0};
     reply.keeper_pid = cop__get_u32(&reader);
     reply.janitor_pid = cop__get_u32(&reader);
-    struct cop__list list = cop__get_list(&reader, MEMBER_SIZE);
-    if (!cop__reader_is_done(&reader))
+    reply.count = cop__get_u32(&reader);
+    /* Not more than there can be in these bytes. */
+    if (reader.failed || reply.count > body.length / MEMBER_LEAST)
         return COP_EMALFORMED;
-    struct cop__reader each = cop__reader(list.data, (size_t)list.count * MEMBER_SIZE);
-    reply.members = calloc(list.count ? list.count : 1, sizeof *reply.members);
+    reply.members = calloc(reply.count ? reply.count : 1, sizeof *reply.members);
     if (reply.members == NULL)
         return COP_ENOMEM;
-    reply.count = list.count;
-    for (uint32_t i = 0; i < list.count; i++) {
-        struct member_status *member = &reply.members[i];
-        member->pid = cop__get_u32(&each);
-        uint8_t state = cop__get_u8(&each);
-        member->state = state <= MEMBER_DEAD ? (enum member_state)state : MEMBER_DEAD;
-        member->wait_status = (int32_t)cop__get_u32(&each);
-        member->incarnation = cop__get_u64(&each);
+    int error = 0;
+    for (uint32_t i = 0; i < reply.count && !error; i++)
+        error = get_member(&reader, &reply.members[i]);
+    if (error || !cop__reader_is_done(&reader)) {
+        list_reply_free(&reply);
+        return COP_EMALFORMED;
     }
     *out = reply;
     return 0;
@@ -349,6 +373,56 @@ int ids_decode(struct cop__bytes body, uint32_t *number, struct cop_ranks *out)
         return error;
     }
     *out = ids;
+    return 0;
+}
+
+struct cop_buf *join_command_encode(const struct join_command *command)
+{
+    struct cop_buf *buf = cop_buf_create(1 + 4 + strlen(command->name));
+    if (buf == NULL)
+        return NULL;
+    struct cop__writer writer = cop__writer(buf->data, buf->length);
+    cop__put_u8(&writer, command->spare);
+    put_text(&writer, command->name);
+    COP_ASSERT(!writer.failed && writer.at == writer.end);
+    return buf;
+}
+
+int join_command_decode(struct cop__bytes body, struct join_command *out)
+{
+    struct cop__reader reader = cop__reader(body.data, body.length);
+    struct join_command command = {.spare = cop__get_u8(&reader) != 0};
+    if (get_text(&reader, command.name, sizeof command.name) != 0 ||
+        !cop__reader_is_done(&reader))
+        return COP_EMALFORMED;
+    *out = command;
+    return 0;
+}
+
+struct cop_buf *joined_encode(const struct joined *joined)
+{
+    struct cop_buf *buf = cop_buf_create(4 + 8 + 1 + 4 + strlen(joined->name));
+    if (buf == NULL)
+        return NULL;
+    struct cop__writer writer = cop__writer(buf->data, buf->length);
+    cop__put_u32(&writer, joined->id);
+    cop__put_u64(&writer, joined->incarnation);
+    cop__put_u8(&writer, joined->waiting);
+    put_text(&writer, joined->name);
+    COP_ASSERT(!writer.failed && writer.at == writer.end);
+    return buf;
+}
+
+int joined_decode(struct cop__bytes body, struct joined *out)
+{
+    struct cop__reader reader = cop__reader(body.data, body.length);
+    struct joined joined = {.id = cop__get_u32(&reader)};
+    joined.incarnation = cop__get_u64(&reader);
+    joined.waiting = cop__get_u8(&reader) != 0;
+    if (get_text(&reader, joined.name, sizeof joined.name) != 0 ||
+        !cop__reader_is_done(&reader))
+        return COP_EMALFORMED;
+    *out = joined;
     return 0;
 }
 

@@ -27,7 +27,8 @@
     X(LIST, 16, "keeper: the members and how they are")                                \
     X(SIGNAL, 17, "keeper: send members a signal")                                     \
     X(RESTART, 18, "keeper: start members again")                                      \
-    X(DOWN, 19, "keeper: stop everything")
+    X(DOWN, 19, "keeper: stop everything")                                             \
+    X(JOIN, 20, "keeper: start a new member, which joins")
 
 enum verb {
 #define COP_VERB_ENUM(name, number, text) VERB_##name = number,
@@ -74,6 +75,7 @@ struct invite_command {
     uint8_t cluster[16];
     uint64_t instance;
     cop_incarnation incarnation; /* of the life that wants to join */
+    bool is_new;                 /* nobody of this name may be a member */
     char name[64];
 };
 
@@ -95,6 +97,22 @@ struct member_status {
     enum member_state state;
     int32_t wait_status; /* of its last death, as waitpid gives it */
     cop_incarnation incarnation;
+    cop_id id;         /* in the view */
+    char name[64];     /* "" for members of the file */
+    char address[160]; /* the same */
+};
+
+/* JOIN. The reply is a `joined`. */
+struct join_command {
+    bool spare;
+    char name[64]; /* "": one that is free */
+};
+
+struct joined {
+    cop_id id;
+    cop_incarnation incarnation;
+    bool waiting; /* not in the view: too few members are left to let it in */
+    char name[64];
 };
 
 struct list_reply {
@@ -139,6 +157,10 @@ void list_reply_free(struct list_reply *reply);
 /* A number (a signal; 0 where none is needed) and ids. */
 struct cop_buf *ids_encode(uint32_t number, const cop_id *ids, uint32_t count);
 int ids_decode(struct cop__bytes body, uint32_t *number, struct cop_ranks *out);
+struct cop_buf *join_command_encode(const struct join_command *command);
+int join_command_decode(struct cop__bytes body, struct join_command *out);
+struct cop_buf *joined_encode(const struct joined *joined);
+int joined_decode(struct cop__bytes body, struct joined *out);
 struct cop_buf *restart_reply_encode(const struct restart_reply *reply);
 int restart_reply_decode(struct cop__bytes body, struct restart_reply *out);
 void restart_reply_free(struct restart_reply *reply);

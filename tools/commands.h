@@ -21,6 +21,10 @@ enum exit_code {
     X(up, "start a cluster of N processes on this machine")                            \
     X(ps, "list the members of a local cluster")                                       \
     X(probe, "ask every member in a tree, and say who answered")                       \
+    X(view, "show who is in the cluster, and what has changed")                        \
+    X(join, "start a new member, which joins a cluster")                               \
+    X(leave, "have members leave with a goodbye")                                      \
+    X(report, "tell the cluster that a member is dead")                                \
     X(kill, "send members a signal: KILL, STOP or CONT")                               \
     X(restart, "start dead members again")                                             \
     X(down, "stop a local cluster")                                                    \

@@ -25,7 +25,8 @@ enum { CHILD_LISTEN_FD = 3, CHILD_READY_FD = 4 };
 int crew_create(const struct dir *dir, uint32_t n, bool tcp, cop_incarnation first,
                 struct crew *out)
 {
-    struct crew crew = {.dir = dir, .n = n, .tcp = tcp, .first = first, .last = first};
+    struct crew crew = {
+        .dir = dir, .n = n, .start = n, .tcp = tcp, .first = first, .last = first};
     crew.members = calloc(n, sizeof *crew.members);
     crew.ready_fd = -1;
     if (crew.members == NULL)
@@ -33,6 +34,7 @@ int crew_create(const struct dir *dir, uint32_t n, bool tcp, cop_incarnation fir
     for (cop_id id = 0; id < n; id++) {
         crew.members[id].listen_fd = -1;
         crew.members[id].state = MEMBER_DEAD;
+        crew.members[id].id = id;
     }
     *out = crew;
     return 0;
@@ -125,6 +127,34 @@ int crew_write_file(const struct crew *crew, const uint8_t id[16], const char *s
     return failed ? -error : 0;
 }
 
+/* ---- those who join ------------------------------------------------------------- */
+
+void crew_address(const struct crew *crew, cop_id slot, char *out, size_t size)
+{
+    char path[DIR_PATH_SIZE];
+    if (crew->tcp) {
+        snprintf(out, size, "tcp:127.0.0.1:%u", crew->members[slot].port);
+        return;
+    }
+    make_path(crew, 'm', slot, path);
+    snprintf(out, size, "unix:%s", path);
+}
+
+int crew_add(struct crew *crew, const char *name, bool is_spare, cop_id *out)
+{
+    size_t size = (crew->n + 1) * sizeof *crew->members;
+    struct crew_member *members = realloc(crew->members, size);
+    if (members == NULL)
+        return -ENOMEM;
+    crew->members = members;
+    struct crew_member *member = &members[crew->n];
+    *member = (struct crew_member){
+        .state = MEMBER_DEAD, .listen_fd = -1, .id = COP_ID_NONE, .is_spare = is_spare};
+    snprintf(member->name, sizeof member->name, "%s", name);
+    *out = crew->n++;
+    return 0;
+}
+
 /* ---- processes ------------------------------------------------------------------- */
 
 /* The rest of the keeper's descriptors are closed, what it holds in memory is not used. */
@@ -154,6 +184,7 @@ static int die_with(pid_t keeper)
 static int live(const struct crew *crew, cop_id id, pid_t keeper)
 {
     char file[DIR_PATH_SIZE + 16], command[DIR_PATH_SIZE], message[400];
+    char where[160];
     struct cluster cluster;
     int code = die_with(keeper);
     if (code == 0)
@@ -164,11 +195,18 @@ static int live(const struct crew *crew, cop_id id, pid_t keeper)
     if (cluster_open(file, true, &cluster, message, sizeof message) != 0)
         return fail(EXIT_FAILED, "%s", message);
     make_path(crew, 'c', id, command);
+    const struct crew_member *member = &crew->members[id];
+    bool is_new = id >= crew->start;
+    crew_address(crew, id, where, sizeof where);
     const struct agent_config config = {
         .cluster = &cluster,
-        .id = id,
-        .incarnation = crew->members[id].incarnation,
-        .is_first = crew->members[id].incarnation == crew->first,
+        .id = is_new ? COP_ID_NONE : id,
+        .name = is_new ? member->name : NULL,
+        .where = is_new ? where : NULL,
+        .incarnation = member->incarnation,
+        .is_first = member->incarnation == crew->first,
+        .is_new = is_new && member->lives == 1,
+        .is_spare = member->is_spare,
         .listen_fd = CHILD_LISTEN_FD,
         .note_fd = CHILD_READY_FD,
         .slot = id,
@@ -207,7 +245,9 @@ int crew_spawn(struct crew *crew, cop_id id)
     /*
      * All begin in the first incarnation; whoever comes back is newer than everybody.
      */
-    member->incarnation = member->incarnation == 0 ? crew->first : ++crew->last;
+    bool is_first = member->incarnation == 0 && id < crew->start;
+    member->incarnation = is_first ? crew->first : ++crew->last;
+    member->lives++;
     error = fork_member(crew, id, &member->pid);
     /* A dead member's address must refuse, so only the process may hold its socket. */
     close(member->listen_fd);

@@ -12,6 +12,8 @@
  * The members of a local cluster as processes: their sockets, their file, their starts
  * and their deaths. Used by the keeper, which is their parent.
  */
+struct session;
+
 struct crew_member {
     pid_t pid; /* 0 while dead */
     enum member_state state;
@@ -22,11 +24,17 @@ struct crew_member {
     bool again;      /* start it again when it is dead */
     bool is_awaited; /* a restart waits until it is in the view */
     cop_id id;       /* in the view */
+    /* Of one who joined later. */
+    char name[NODESET_NAME_LENGTH + 1];
+    bool is_spare;
+    uint32_t lives;         /* how often it was started */
+    struct session *waiter; /* who asked for it, until it is in the view */
 };
 
 struct crew {
     const struct dir *dir;
-    uint32_t n;
+    uint32_t n;     /* slots: of the start, and of those who joined later */
+    uint32_t start; /* of the start */
     bool tcp;
     cop_incarnation first; /* all begin with this one, which is the instance as well */
     cop_incarnation last;  /* given out so far */
@@ -51,6 +59,11 @@ void crew_free(struct crew *crew);
 int crew_bind(struct crew *crew, cop_id *failed);
 int crew_write_file(const struct crew *crew, const uint8_t id[16], const char *shape,
                     const char *quorum);
+
+/* A slot for somebody who joins, to be started. 0 or -errno. */
+int crew_add(struct crew *crew, const char *name, bool is_spare, cop_id *out);
+/* The address that a member who joined later has, as text. */
+void crew_address(const struct crew *crew, cop_id slot, char *out, size_t size);
 
 /* Starts a member; binds its socket again if the last life had it. 0 or -errno. */
 int crew_spawn(struct crew *crew, cop_id id);

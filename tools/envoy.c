@@ -87,7 +87,8 @@ static void finish(struct envoy *envoy, int status, const struct cop_buf *invita
 /* Errors that another member, or another time, may not give. */
 static bool is_final(int status)
 {
-    return status == COP_EINVAL || status == COP_ERANGE || status == COP_EMALFORMED;
+    return status == COP_EINVAL || status == COP_ERANGE || status == COP_EMALFORMED ||
+           status == COP_EEXIST;
 }
 
 static void on_reply(struct envoy *envoy, const struct cop__msg_reply *reply)
@@ -266,7 +267,8 @@ static void ask_next(struct envoy *envoy)
 static struct cop_buf *make_question(const struct envoy_config *config)
 {
     struct invite_command command = {.instance = config->cluster->instance,
-                                     .incarnation = config->incarnation};
+                                     .incarnation = config->incarnation,
+                                     .is_new = config->is_new};
     memcpy(command.cluster, config->cluster->id, sizeof command.cluster);
     if (strlen(config->name) >= sizeof command.name)
         return NULL;

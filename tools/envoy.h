@@ -20,6 +20,7 @@ struct envoy_config {
     struct cop__address contact;   /* asked before all others; length 0: none */
     const char *name;              /* as a view has it */
     cop_incarnation incarnation;   /* of the life that wants to join */
+    bool is_new;                   /* nobody of this name may be a member */
     /*
      * The answer: 0, or COP_EREFUSED if the incarnation is not large enough, with an
      * invitation for cop_invitation in both cases; `degraded` if it may take long. Any

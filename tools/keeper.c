@@ -235,6 +235,69 @@ static void on_restart(struct keeper *keeper, struct session *session,
         end_restart(keeper);
 }
 
+/* ---- joins ----------------------------------------------------------------------- */
+
+/* Whoever asked for this member is told what came of it. */
+static void end_join(struct keeper *keeper, cop_id slot, int status, bool is_waiting)
+{
+    struct crew_member *member = &keeper->crew.members[slot];
+    struct session *session = member->waiter;
+    member->waiter = NULL;
+    if (session == NULL)
+        return;
+    struct joined joined = {
+        .id = member->id, .incarnation = member->incarnation, .waiting = is_waiting};
+    snprintf(joined.name, sizeof joined.name, "%s", member->name);
+    struct cop_buf *body = status ? NULL : joined_encode(&joined);
+    session_reply(session, status ? status : body ? 0 : COP_ENOMEM, false, body);
+    cop_buf_unref(body);
+}
+
+/* Whether a process of ours has, or had, this name. */
+static bool is_known_name(const struct keeper *keeper, const char *name)
+{
+    char own[16];
+    for (cop_id slot = 0; slot < keeper->crew.n; slot++) {
+        snprintf(own, sizeof own, CREW_NAME, slot);
+        const char *other =
+            slot < keeper->crew.start ? own : keeper->crew.members[slot].name;
+        if (strcmp(other, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void on_join(struct keeper *keeper, struct session *session,
+                    struct cop__bytes body)
+{
+    struct join_command command;
+    cop_id slot = 0;
+    int error = join_command_decode(body, &command);
+    if (!error && keeper->phase != RUNNING)
+        error = COP_ESTATE;
+    if (!error && keeper->crew.n == KEEPER_MEMBERS_MAX)
+        error = COP_ERANGE;
+    if (!error && is_known_name(keeper, command.name))
+        error = COP_EEXIST;
+    for (uint32_t i = keeper->crew.n; !error && command.name[0] == '\0'; i++) {
+        snprintf(command.name, sizeof command.name, CREW_NAME, i);
+        if (is_known_name(keeper, command.name))
+            command.name[0] = '\0';
+    }
+    if (!error && crew_add(&keeper->crew, command.name, command.spare, &slot) != 0)
+        error = COP_ENOMEM;
+    if (error) {
+        session_reply(session, error, false, NULL);
+        return;
+    }
+    keeper->crew.members[slot].waiter = session;
+    int failed = crew_spawn(&keeper->crew, slot);
+    if (failed == 0)
+        return;
+    complain("%s cannot start: %s", keeper->crew.members[slot].name, strerror(-failed));
+    end_join(keeper, slot, COP_EIO, false);
+}
+
 /* ---- members --------------------------------------------------------------------- */
 
 static void on_note(struct keeper *keeper, const struct agent_note *note)
@@ -246,6 +309,8 @@ static void on_note(struct keeper *keeper, const struct agent_note *note)
         return;
     member->id = note->id;
     member->incarnation = note->incarnation;
+    if (note->epoch != 0 || note->waiting)
+        end_join(keeper, slot, 0, note->waiting);
     bool is_news = member->state == MEMBER_STARTING;
     if (note->epoch != 0 && is_news)
         member->state = MEMBER_RUNNING;
@@ -300,6 +365,7 @@ static void on_member_end(struct keeper *keeper, cop_id id)
     struct crew_member *member = &keeper->crew.members[id];
     char how[64], log[320];
     crew_print_end(member->wait_status, how, sizeof how);
+    end_join(keeper, id, COP_EIO, false);
     if (keeper->phase == STOPPING) {
         if (member->wait_status != 0)
             note_unclean(keeper, id, how);
@@ -349,9 +415,16 @@ static void on_list(struct keeper *keeper, struct session *session)
     if (reply.members != NULL) {
         for (cop_id id = 0; id < reply.count; id++) {
             const struct crew_member *member = &keeper->crew.members[id];
-            reply.members[id] =
-                (struct member_status){(uint32_t)member->pid, member->state,
-                                       member->wait_status, member->incarnation};
+            struct member_status *status = &reply.members[id];
+            *status = (struct member_status){.pid = (uint32_t)member->pid,
+                                             .state = member->state,
+                                             .wait_status = member->wait_status,
+                                             .incarnation = member->incarnation,
+                                             .id = member->id};
+            if (id < keeper->crew.start)
+                continue;
+            snprintf(status->name, sizeof status->name, "%s", member->name);
+            crew_address(&keeper->crew, id, status->address, sizeof status->address);
         }
         body = list_reply_encode(&reply);
     }
@@ -422,6 +495,9 @@ static void on_command(void *context, struct session *session, enum verb verb,
     case VERB_DOWN:
         on_down(keeper, session);
         return;
+    case VERB_JOIN:
+        on_join(keeper, session, body);
+        return;
     default:
         session_reply(session, COP_EKIND, false, NULL);
         return;
@@ -442,6 +518,9 @@ static void on_closed(void *context, struct session *session)
     struct keeper *keeper = context;
     if (session == keeper->restart)
         keeper->restart = NULL;
+    for (cop_id slot = keeper->crew.start; slot < keeper->crew.n; slot++)
+        if (keeper->crew.members[slot].waiter == session)
+            keeper->crew.members[slot].waiter = NULL;
     if (session != keeper->down)
         return;
     keeper->down = NULL;

@@ -33,6 +33,32 @@ static int open_keeper(const struct dir *dir, struct client *out)
     return client_open(path, out);
 }
 
+/* Those who joined later are known to the keeper, and not to the file. */
+static int add_extras(struct local *local)
+{
+    struct cluster *cluster = &local->cluster;
+    struct client_reply reply;
+    struct list_reply list;
+    int code = local_call(local, VERB_LIST, NULL, CALL_TIMEOUT_NS, &reply);
+    if (code)
+        return code;
+    if (list_reply_decode(reply.body, &list) != 0)
+        return fail(EXIT_FAILED, "the keeper of '%s' says something unintelligible",
+                    local->dir.name);
+    uint32_t count = list.count > cluster->n ? list.count - cluster->n : 0;
+    cluster->extras = count ? calloc(count, sizeof *cluster->extras) : NULL;
+    for (uint32_t i = 0; cluster->extras && i < count; i++) {
+        const struct member_status *status = &list.members[cluster->n + i];
+        struct cluster_extra *extra = &cluster->extras[i];
+        extra->id = status->id;
+        snprintf(extra->name, sizeof extra->name, "%s", status->name);
+        snprintf(extra->address, sizeof extra->address, "%s", status->address);
+    }
+    cluster->extra_count = cluster->extras ? count : 0;
+    list_reply_free(&list);
+    return 0;
+}
+
 int local_open(const char *name, struct local *out)
 {
     char path[DIR_PATH_SIZE + 16], message[300];
@@ -56,7 +82,10 @@ int local_open(const char *name, struct local *out)
         return fail(EXIT_FAILED, "%s", message);
     }
     *out = local;
-    return 0;
+    code = add_extras(out);
+    if (code)
+        local_close(out);
+    return code;
 }
 
 void local_close(struct local *local)
@@ -92,7 +121,8 @@ int local_list(struct local *local, struct list_reply *out)
     if (list_reply_decode(reply.body, out) != 0)
         return fail(EXIT_FAILED, "the keeper of '%s' says something unintelligible",
                     local->dir.name);
-    if (out->count == local->cluster.n)
+    /* Somebody may have joined since. */
+    if (out->count >= cluster_count(&local->cluster))
         return 0;
     list_reply_free(out);
     return fail(EXIT_FAILED, "the keeper of '%s' and its file disagree",
@@ -141,19 +171,36 @@ int local_roll(const struct local *local, cop_id id, struct roll *out)
     return error;
 }
 
-int local_connect_any(const struct local *local, struct client *out, struct roll *roll)
+static bool connect_any(const struct local *local, struct client *out,
+                        struct roll *roll)
 {
-    for (cop_id id = 0; id < local->cluster.n; id++) {
+    for (cop_id id = 0; id < cluster_count(&local->cluster); id++) {
         if (local_connect(local, id, out) != 0)
             continue;
         if (client_roll(out, 0, STATUS_TIMEOUT_NS, roll) == 0) {
             if (roll->is_member)
-                return 0;
+                return true;
             roll_free(roll);
         }
         client_close(out);
     }
-    return fail(EXIT_NO_CLUSTER, "no member of '%s' lives", local->dir.name);
+    return false;
+}
+
+int local_connect_any(const struct local *local, struct client *out, struct roll *roll)
+{
+    return connect_any(local, out, roll)
+               ? 0
+               : fail(EXIT_NO_CLUSTER, "no member of '%s' lives", local->dir.name);
+}
+
+bool local_any_roll(const struct local *local, struct roll *out)
+{
+    struct client client;
+    if (!connect_any(local, &client, out))
+        return false;
+    client_close(&client);
+    return true;
 }
 
 char *local_status(const struct local *local, cop_id id)

@@ -47,6 +47,9 @@ int local_roll(const struct local *local, cop_id id, struct roll *out);
  */
 int local_connect_any(const struct local *local, struct client *out, struct roll *roll);
 
+/* The same without a connection that stays, and without a line: whether there is one. */
+bool local_any_roll(const struct local *local, struct roll *out);
+
 /* A member's counters: lines "name value", to be freed; NULL if it does not answer. */
 char *local_status(const struct local *local, cop_id id);
 

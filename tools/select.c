@@ -11,7 +11,7 @@ static int all_names(const struct cluster *cluster, struct nodeset *out)
 {
     char name[NODESET_NAME_LENGTH + 1];
     int error = 0;
-    for (cop_id id = 0; id < cluster->n && !error; id++) {
+    for (cop_id id = 0; id < cluster_count(cluster) && !error; id++) {
         cluster_name(cluster, id, name);
         error = nodeset_add(out, name);
     }
@@ -33,14 +33,17 @@ static cop_id find(const struct cluster *cluster, const char *text)
         if (strcmp(name, text) == 0)
             return (cop_id)number;
     }
-    for (cop_id id = 0; id < cluster->n; id++) {
+    for (cop_id id = 0; id < cluster_count(cluster); id++) {
         cluster_name(cluster, id, name);
         if (strcmp(name, text) == 0)
             return id;
     }
-    if (parse_number(text, 0, cluster->n - 1, &number) == 0)
-        return (cop_id)number;
-    return COP_ID_NONE;
+    if (parse_number(text, 0, COP_ID_NONE - 1, &number) != 0)
+        return COP_ID_NONE;
+    for (uint32_t i = 0; i < cluster->extra_count; i++)
+        if (cluster->extras[i].id == number)
+            return cluster->n + i;
+    return number < cluster->n ? (cop_id)number : COP_ID_NONE;
 }
 
 static int compare_ranks(const void *a, const void *b)

@@ -355,6 +355,19 @@ static void send_join(struct cop_node *node, cop_id to)
                    cop__encode_join(&join));
 }
 
+/* Whether nobody has been there to ask for a while: a new invitation at once would lead to
+ * the same ones. */
+static bool is_hopeless(struct cop_node *node)
+{
+    struct cop__member *member = cop__member(node);
+    if (member->alone_until == 0)
+        member->alone_until = node->now + COP__ALONE;
+    if (node->now >= member->alone_until)
+        return true;
+    cop__member_wake_at(node, member->alone_until);
+    return false;
+}
+
 void cop__member_ask_to_join(struct cop_node *node)
 {
     struct cop__member *member = cop__member(node);
@@ -371,10 +384,13 @@ void cop__member_ask_to_join(struct cop_node *node)
         member->attempts = 0;
     }
     member->target = next_target(node);
+    if (member->target == COP_ID_NONE && !is_hopeless(node))
+        return;
     if (member->target == COP_ID_NONE || member->attempts > ATTEMPTS_MAX) {
         cop__member_go_out(node, COP_ELOST);
         return;
     }
+    member->alone_until = 0;
     member->asked_for = cop_view_epoch(node->view);
     uint32_t doublings = member->attempts < 5 ? member->attempts : 5;
     member->attempts++;

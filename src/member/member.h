@@ -26,6 +26,8 @@ extern const struct cop__protocol cop__member_protocol;
 #define COP__REPORT_AGAIN COP_SEC
 /* Who joins asks again after this, longer each time. */
 #define COP__JOIN_AGAIN (UINT64_C(100) * COP_MSEC)
+/* Who finds nobody to ask gets another invitation after this. */
+#define COP__ALONE COP_SEC
 /* Those who come within this join with one view. */
 #define COP__JOIN_MOMENT COP_MSEC
 /* So long a proposal waits for those who join and were just told of the view before it. */

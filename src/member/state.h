@@ -82,6 +82,7 @@ struct cop__member {
     cop_id target;       /* JOINING: whom I asked last */
     cop_time join_again; /* and when I ask the next */
     uint32_t attempts;
+    cop_time alone_until; /* nobody is there to ask: I give up then; 0: somebody is */
 
     cop_time sync_again; /* when I ask the next what became of my proposals; 0: not */
     cop_id sync_target;

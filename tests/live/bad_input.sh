@@ -95,11 +95,22 @@ bad 2 'Is a directory' $model --contention "$scratch"
 printf 'pattern,n,latency_ns\npairs,2,x\n' >"$scratch/latencies"
 bad 2 'latencies: line 2: expected a row' $model --contention "$scratch/latencies"
 bad 2 'there are no rows' $model --contention /dev/null
-for command in ps down probe 'kill n0' 'restart n0'; do
+for command in ps down probe 'kill n0' 'restart n0' view join 'leave n0' 'report n0'; do
     bad 3 "there is no cluster 'default'" coppice $command
     bad 3 "there is no cluster 'nope'" coppice $command --name nope
 done
 bad 3 'no agent takes commands' coppice probe --agent "$scratch/nothing"
+bad 3 'no agent takes commands' coppice view --agent "$scratch/nothing"
+bad 3 'no agent takes commands' coppice leave --agent "$scratch/nothing"
+bad 3 'no agent takes commands' coppice report --agent "$scratch/nothing" n0
+bad 3 'nobody answers at' coppice join --contact "$scratch/nothing"
+bad 2 'members, or --agent SOCKET' coppice leave
+bad 2 'an operand is missing' coppice report
+bad 2 '--agent excludes' coppice view --agent x --from n0
+bad 2 '--contact excludes' coppice join --contact x --name y
+bad 2 'need --contact' coppice join --listen unix:x
+bad 2 "'a/b' cannot be a name" coppice join --contact x --as a/b
+bad 2 'a port is a number' coppice join --contact tcp:127.0.0.1:0
 assert_nothing_left
 
 # ---- settings from the environment and from a file ----

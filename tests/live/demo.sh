@@ -8,6 +8,10 @@ expect 0 coppice demo
 grep -q '^32 processes on this machine' <<<"$out" || die "$out"
 grep -q '31 of 32 .*heal' <<<"$out" || die "no probe healed: $out"
 grep -q 'dead.* n1$' <<<"$out" || die "the dead are not drawn: $out"
+for stage in 'T_detect .*n2, the next in line' 'T_s .* 30 have acknowledged' \
+    'T_commit .*30 members, root n2'; do
+    grep -q "^  $stage" <<<"$out" || die "no '$stage': $out"
+done
 [ "$(grep -c '^  coppice ' <<<"$out")" = 3 ] || die "not three commands to try: $out"
 grep -q $'\e' <<<"$out" && die "colours without a terminal"
 [ -z "$err" ] || die "it complains: $err"

@@ -197,7 +197,7 @@ struct side *world_open(struct world *world, cop_id id, cop_incarnation incarnat
     side->clock.context = side;
     snprintf(name, sizeof name, "%u", (unsigned)id);
     struct cop__peers_config config = {
-        .identity = {{world->cluster}, 1, id, incarnation, world->view},
+        .identity = {{world->cluster}, 1, id, incarnation, world->view, false},
         .clock = &side->clock,
         .loop = &world->loop,
         .log = &side->log,

@@ -125,8 +125,10 @@ static int decode_list_reply(struct cop__bytes body)
 static void list_reply_round_trip(void **state)
 {
     (void)state;
-    struct member_status members[] = {{11, MEMBER_RUNNING, 0, 5},
-                                      {0, MEMBER_DEAD, 9, 6}};
+    struct member_status members[] = {
+        {11, MEMBER_RUNNING, 0, 5, 0, "", ""},
+        {0, MEMBER_DEAD, 9, 6, 7, "x1", "unix:/x"},
+    };
     struct list_reply in = {1, 2, 2, members}, out;
     struct cop_buf *buf = list_reply_encode(&in);
     assert_non_null(buf);

@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "args.h"
+#include "base/rankset.h"
+#include "commands.h"
+#include "json.h"
+#include "local.h"
+#include "say.h"
+
+#include <coppice/error.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ASK_TIMEOUT_NS COP_SEC
+#define WATCH_TIMEOUT_NS (3600 * COP_SEC)
+
+struct options {
+    const char *name, *from, *agent;
+    bool as_json, watch;
+};
+
+/* What the others of a local cluster say of the same view; sets of places. */
+struct opinions {
+    bool is_known;           /* they were asked */
+    struct cop_ranks differ; /* have another view */
+    struct cop_ranks silent; /* are in it, and do not answer */
+};
+
+static void free_opinions(struct opinions *opinions)
+{
+    cop_ranks_free(&opinions->differ);
+    cop_ranks_free(&opinions->silent);
+}
+
+static bool do_agree(const struct opinions *opinions)
+{
+    return opinions->differ.count == 0 && opinions->silent.count == 0;
+}
+
+/* ---- asking the others ----------------------------------------------------------- */
+
+/* The id that a process has, or COP_ID_NONE. */
+static cop_id id_of(const struct cluster *cluster, cop_id slot)
+{
+    return slot < cluster->n ? slot : cluster->extras[slot - cluster->n].id;
+}
+
+static bool is_same_view(const struct roll *a, const struct roll *b)
+{
+    return cop_view_epoch(a->view) == cop_view_epoch(b->view) &&
+           cop_view_digest(a->view) == cop_view_digest(b->view);
+}
+
+/* All are asked before the first answer is waited for. */
+static void send_all(const struct local *local, const struct roll *roll,
+                     struct client *clients)
+{
+    struct cop_buf *body = number_encode(0);
+    for (cop_id slot = 0; slot < cluster_count(&local->cluster); slot++) {
+        cop_id id = id_of(&local->cluster, slot);
+        clients[slot].fd = -1;
+        if (body == NULL || cop_view_rank(roll->view, id) == COP_RANK_NONE ||
+            local_connect(local, slot, &clients[slot]) != 0)
+            continue;
+        if (client_send(&clients[slot], VERB_VIEW, body) != 0)
+            client_close(&clients[slot]);
+    }
+    cop_buf_unref(body);
+}
+
+static int take_opinion(struct client *client, cop_time deadline,
+                        const struct roll *roll, cop_id slot, struct opinions *out)
+{
+    struct client_reply reply;
+    struct roll other;
+    cop_time now = now_ns();
+    cop_time left = deadline > now ? deadline - now : 0;
+    if (client->fd < 0 || client_receive(client, left, &reply) != 0)
+        return cop__rankset_put(&out->silent, slot);
+    if (reply.status != 0 || roll_decode(reply.body, &other) != 0)
+        return cop__rankset_put(&out->differ, slot);
+    int error = 0;
+    if (!is_same_view(roll, &other) || !other.is_member)
+        error = cop__rankset_put(&out->differ, slot);
+    roll_free(&other);
+    return error;
+}
+
+static int ask_others(const struct local *local, const struct roll *roll,
+                      struct opinions *out)
+{
+    uint32_t count = cluster_count(&local->cluster);
+    struct client *clients = calloc(count, sizeof *clients);
+    cop_time deadline = now_ns() + ASK_TIMEOUT_NS;
+    int error = clients ? 0 : COP_ENOMEM;
+    *out = (struct opinions){.is_known = true};
+    if (!error)
+        send_all(local, roll, clients);
+    for (cop_id slot = 0; clients && slot < count; slot++) {
+        cop_id id = id_of(&local->cluster, slot);
+        if (cop_view_rank(roll->view, id) != COP_RANK_NONE && !error)
+            error = take_opinion(&clients[slot], deadline, roll, slot, out);
+        client_close(&clients[slot]);
+    }
+    free(clients);
+    return error;
+}
+
+/* ---- output ---------------------------------------------------------------------- */
+
+static const char *event_name(const struct roll *roll, const struct roll_event *event)
+{
+    struct cop_member member;
+    switch (event->change.kind) {
+    case COP_VIEW_JOINED:
+        return "joined";
+    case COP_VIEW_LEFT:
+        if (cop_view_member(roll->view, event->change.id, &member) == 0 &&
+            member.since == event->epoch && member.presence == COP_LEFT)
+            return "left";
+        return "removed";
+    case COP_VIEW_RETURNED:
+        return "returned";
+    case COP_VIEW_REPLACED:
+        return "replaced";
+    }
+    return "?";
+}
+
+/* Folded names of those for whom `wanted` says so. */
+static char *fold(const struct roll *roll, const struct cluster *cluster,
+                  bool (*wanted)(const struct cop_member *member))
+{
+    struct cop_ranks ids = {0};
+    char *names = NULL;
+    if (roll_select(roll, wanted, &ids) == 0)
+        names = roll_fold(roll, cluster, ids.items, ids.count);
+    cop_ranks_free(&ids);
+    return names;
+}
+
+/* Everything that is printed as a set. */
+struct sets {
+    char *members, *spares, *removed, *left, *differ, *silent;
+};
+
+static void free_sets(struct sets *sets)
+{
+    free(sets->members);
+    free(sets->spares);
+    free(sets->removed);
+    free(sets->left);
+    free(sets->differ);
+    free(sets->silent);
+}
+
+static int make_sets(const struct roll *roll, const struct cluster *cluster,
+                     const struct opinions *opinions, struct sets *out)
+{
+    static const struct cluster nobody;
+    const struct cluster *places = cluster ? cluster : &nobody;
+    out->members = fold(roll, cluster, roll_is_present);
+    out->spares = fold(roll, cluster, roll_is_spare);
+    out->removed = fold(roll, cluster, roll_is_removed);
+    out->left = fold(roll, cluster, roll_has_left);
+    out->differ = cluster_fold(places, opinions->differ.items, opinions->differ.count);
+    out->silent = cluster_fold(places, opinions->silent.items, opinions->silent.count);
+    bool good = out->members && out->spares && out->removed && out->left &&
+                out->differ && out->silent;
+    return good ? 0 : COP_ENOMEM;
+}
+
+static void print_json_event(struct json *json, const struct roll *roll,
+                             const struct cluster *cluster,
+                             const struct roll_event *event)
+{
+    char name[COP_NAME_MAX + 1];
+    bool is_role = event->change.kind == COP_VIEW_REPLACED;
+    json_begin_object(json);
+    json_put_u64(json, "epoch", event->epoch);
+    json_put_u64(json, "at_ns", event->at_ns);
+    json_put_string(json, "what", event_name(roll, event));
+    roll_name(roll, cluster, is_role ? event->change.new_worker : event->change.id,
+              name);
+    json_put_string(json, "member", name);
+    if (is_role)
+        json_put_u64(json, "role", event->change.role);
+    json_end_object(json);
+}
+
+/* When the last change that this member led went through its stages; null if none did. */
+static void print_json_led(struct json *json, const struct cop_change_times *times)
+{
+    json_key(json, "led");
+    if (times->epoch == 0) {
+        json_null(json);
+        return;
+    }
+    json_begin_object(json);
+    json_put_u64(json, "epoch", times->epoch);
+    json_put_u64(json, "heard_ns", times->heard);
+    json_put_u64(json, "proposed_ns", times->proposed);
+    json_put_u64(json, "stable_ns", times->stable);
+    json_put_u64(json, "committed_ns", times->committed);
+    json_end_object(json);
+}
+
+static void print_json(const struct roll *roll, const struct cluster *cluster,
+                       const struct opinions *opinions, const struct sets *sets)
+{
+    struct json json;
+    char name[COP_NAME_MAX + 1];
+    json_init(&json, stdout);
+    json_begin_object(&json);
+    json_put_string(&json, "schema", "coppice.view.v1");
+    roll_name(roll, cluster, roll->self, name);
+    json_put_string(&json, "from", name);
+    json_put_u64(&json, "incarnation", roll->incarnation);
+    json_put_bool(&json, "in_view", roll->is_member);
+    json_put_u64(&json, "epoch", cop_view_epoch(roll->view));
+    roll_name(roll, cluster, cop_view_root(roll->view), name);
+    json_put_string(&json, "root", name);
+    json_put_u64(&json, "count", cop_view_size(roll->view));
+    json_put_string(&json, "members", sets->members);
+    json_put_string(&json, "spares", sets->spares);
+    json_put_string(&json, "removed", sets->removed);
+    json_put_string(&json, "left", sets->left);
+    json_put_string(&json, "quorum", roll->quorum);
+    json_put_bool(&json, "degraded", roll->is_degraded);
+    json_key(&json, "agree");
+    if (opinions->is_known)
+        json_bool(&json, do_agree(opinions));
+    else
+        json_null(&json);
+    json_put_string(&json, "differ", sets->differ);
+    json_put_string(&json, "silent", sets->silent);
+    json_put_u64(&json, "installed_ns", roll->installed_ns);
+    print_json_led(&json, &roll->times);
+    json_key(&json, "changes");
+    json_begin_array(&json);
+    for (uint32_t i = 0; i < roll->event_count; i++)
+        print_json_event(&json, roll, cluster, &roll->events[i]);
+    json_end_array(&json);
+    json_end_object(&json);
+}
+
+static void print_set(const char *what, const char *names, enum colour which)
+{
+    if (names[0] != '\0')
+        printf("%-9s %s%s%s\n", what, colour(stdout, which), names,
+               colour(stdout, PLAIN));
+}
+
+static void print_event(const struct roll *roll, const struct cluster *cluster,
+                        const struct roll_event *event)
+{
+    char name[COP_NAME_MAX + 1], before[COP_NAME_MAX + 1], ago[DURATION_SIZE];
+    const struct cop_view_change *change = &event->change;
+    print_duration(now_ns() - event->at_ns, ago);
+    printf("  view %-6" PRIu64 " %10s ago  ", event->epoch, ago);
+    if (change->kind != COP_VIEW_REPLACED) {
+        roll_name(roll, cluster, change->id, name);
+        printf("%s %s\n", name, event_name(roll, event));
+        return;
+    }
+    roll_name(roll, cluster, change->new_worker, name);
+    roll_name(roll, cluster, change->old_worker, before);
+    printf("%s has the rank %" PRIu32 " of %s\n",
+           change->new_worker == COP_ID_NONE ? "nobody" : name, change->role, before);
+}
+
+static void print_text(const struct roll *roll, const struct cluster *cluster,
+                       const struct opinions *opinions, const struct sets *sets)
+{
+    char name[COP_NAME_MAX + 1], root[COP_NAME_MAX + 1];
+    roll_name(roll, cluster, roll->self, name);
+    roll_name(roll, cluster, cop_view_root(roll->view), root);
+    printf("%sview %" PRIu64 "%s of %s: %" PRIu32 " member%s, root %s\n",
+           colour(stdout, BOLD), cop_view_epoch(roll->view), colour(stdout, PLAIN),
+           name, cop_view_size(roll->view), cop_view_size(roll->view) == 1 ? "" : "s",
+           root);
+    print_set("members", sets->members, GREEN);
+    print_set("spares", sets->spares, BLUE);
+    print_set("removed", sets->removed, RED);
+    print_set("left", sets->left, DIM);
+    printf("%-9s %s%s\n", "quorum", roll->quorum,
+           roll->is_degraded ? "; degraded: too few members can be reached" : "");
+    if (opinions->is_known && do_agree(opinions))
+        printf("%-9s all of them\n", "agree");
+    print_set("differ", sets->differ, YELLOW);
+    print_set("silent", sets->silent, YELLOW);
+    if (roll->event_count > 0)
+        printf("changes\n");
+    for (uint32_t i = 0; i < roll->event_count; i++)
+        print_event(roll, cluster, &roll->events[i]);
+}
+
+static int print(const struct roll *roll, const struct cluster *cluster,
+                 const struct opinions *opinions, bool as_json)
+{
+    struct sets sets = {0};
+    int code = EXIT_DONE;
+    if (make_sets(roll, cluster, opinions, &sets) != 0)
+        code = fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
+    else if (as_json)
+        print_json(roll, cluster, opinions, &sets);
+    else
+        print_text(roll, cluster, opinions, &sets);
+    free_sets(&sets);
+    if (code)
+        return code;
+    if (roll->is_degraded || !roll->is_member)
+        return EXIT_REFUSED;
+    return do_agree(opinions) ? EXIT_DONE : EXIT_FAILED;
+}
+
+/* ---- the command ----------------------------------------------------------------- */
+
+/* Prints the view, and with `watch` every one after it, until the agent is gone. */
+static int follow(struct client *client, struct roll *roll,
+                  const struct cluster *cluster, const struct options *options)
+{
+    static const struct opinions nothing;
+    int error = 0;
+    while (!error) {
+        uint64_t serial = roll->serial;
+        int code = print(roll, cluster, &nothing, options->as_json);
+        fflush(stdout);
+        roll_free(roll);
+        if (!options->watch || ferror(stdout))
+            return code;
+        do
+            error = client_roll(client, serial, WATCH_TIMEOUT_NS, roll);
+        while (error == COP_ETIMEDOUT);
+    }
+    return fail(EXIT_FAILED, "the agent that was asked is gone");
+}
+
+static int explain(int error, const char *who)
+{
+    if (error == COP_ENOENT || error == COP_EINVAL)
+        return fail(EXIT_NO_CLUSTER, "no agent takes commands at %s", who);
+    if (error == COP_ESTATE)
+        return fail(EXIT_REFUSED, "%s is not in the view", who);
+    return fail(EXIT_FAILED, "%s: %s", who, cop_strerror(error));
+}
+
+static int run_agent(const struct options *options)
+{
+    struct client client;
+    struct roll roll;
+    int error = client_open(options->agent, &client);
+    if (error)
+        return explain(error, options->agent);
+    error = client_roll(&client, 0, ASK_TIMEOUT_NS, &roll);
+    int code =
+        error ? explain(error, options->agent) : follow(&client, &roll, NULL, options);
+    client_close(&client);
+    return code;
+}
+
+/* The member that was named, or the lowest that is in the view. */
+static int open_member(struct local *local, const char *from, struct client *client,
+                       struct roll *roll)
+{
+    struct cop_ranks slots = {0};
+    char *texts[] = {(char *)(uintptr_t)from};
+    if (from == NULL)
+        return local_connect_any(local, client, roll);
+    int code = local_select(local, "view", texts, 1, &slots);
+    if (code)
+        return code;
+    cop_id slot = slots.items[0];
+    uint32_t count = slots.count;
+    cop_ranks_free(&slots);
+    if (count != 1)
+        return fail(EXIT_USAGE, "view: --from takes one member, not '%s'", from);
+    if (local_connect(local, slot, client) != 0)
+        return fail(EXIT_NO_CLUSTER, "member %s of '%s' is dead", from,
+                    local->dir.name);
+    int error = client_roll(client, 0, ASK_TIMEOUT_NS, roll);
+    if (error == 0)
+        return 0;
+    client_close(client);
+    return explain(error, from);
+}
+
+static int run_local(const char *name, const struct options *options)
+{
+    struct local local;
+    struct client client;
+    struct roll roll;
+    struct opinions opinions = {0};
+    int code = local_open(name, &local);
+    if (code)
+        return code;
+    code = open_member(&local, options->from, &client, &roll);
+    if (code == 0 && options->watch) {
+        code = follow(&client, &roll, &local.cluster, options);
+        client_close(&client);
+    } else if (code == 0) {
+        if (ask_others(&local, &roll, &opinions) != 0)
+            code = fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
+        else
+            code = print(&roll, &local.cluster, &opinions, options->as_json);
+        roll_free(&roll);
+        client_close(&client);
+    }
+    free_opinions(&opinions);
+    local_close(&local);
+    return code;
+}
+
+int cmd_view(int argc, char **argv)
+{
+    struct options got = {0};
+    const struct args_option options[] = {
+        {0, "name", "NAME", "of the cluster", ARGS_TEXT, &got.name, 0, 0},
+        {0, "from", "MEMBER", "whose view; the lowest that lives otherwise", ARGS_TEXT,
+         &got.from, 0, 0},
+        {0, "agent", "SOCKET", "that of this agent, not of a local cluster", ARGS_TEXT,
+         &got.agent, 0, 0},
+        {0, "watch", NULL, "go on, and print every view that follows", ARGS_FLAG,
+         &got.watch, 0, 0},
+        {0, "json", NULL, "one object per line: coppice.view.v1", ARGS_FLAG,
+         &got.as_json, 0, 0},
+        {0},
+    };
+    struct args args = {
+        .name = "view",
+        .usage = "[options]",
+        .text =
+            "Shows who is in the cluster as a member sees it, what has changed, and\n"
+            "whether the others see the same.\n"
+            "Exit status: 0 all agree, 1 they do not, 3 no such cluster, 4 degraded\n"
+            "or not in the view.",
+        .options = options,
+    };
+    struct settings settings;
+    int code;
+    if (!args_parse(&args, argc, argv, &code))
+        return code;
+    if (got.agent != NULL && (got.from != NULL || got.name != NULL))
+        return fail(EXIT_USAGE, "view: --agent excludes --from and --name");
+    if (got.agent != NULL)
+        return run_agent(&got);
+    code = local_settings(&settings, got.name);
+    return code ? code : run_local(settings_name(&settings), &got);
+}
