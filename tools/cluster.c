@@ -188,10 +188,11 @@ static int read_quorum(struct cluster *cluster, const char *value, char *message
                        size_t size)
 {
     const char *names;
-    if (strlen(value) >= sizeof cluster->quorum_text ||
+    size_t length = strlen(value);
+    if (length >= sizeof cluster->quorum_text ||
         cluster_parse_quorum(value, &cluster->quorum, &names) != 0)
         return bad(message, size, "quorum is majority, none, fixed or has:NAMES");
-    snprintf(cluster->quorum_text, sizeof cluster->quorum_text, "%s", value);
+    memcpy(cluster->quorum_text, value, length + 1);
     return 0;
 }
 

@@ -289,9 +289,9 @@ void cop__senses_digest(const struct cop_node *node, struct cop__digest *digest)
     cop__digest_word(digest, (uint64_t)senses->look_count << 32 | senses->case_count);
     for (uint32_t i = 0; i < senses->look_count; i++) {
         const struct cop__look *look = &senses->looks[i];
-        cop__digest_word(digest, (uint64_t)look->id << 32 | look->misses << 8 |
-                                     (uint64_t)look->purpose << 2 |
-                                     (uint64_t)look->open << 1 | (uint64_t)look->heard);
+        uint64_t flags = (look->open ? 1u : 0u) | (look->heard ? 2u : 0u);
+        cop__digest_word(digest, (uint64_t)look->id << 32 | look->misses);
+        cop__digest_word(digest, (uint64_t)look->purpose << 2 | flags);
         cop__digest_word(digest, left(node, look->deadline));
     }
     for (uint32_t i = 0; i < senses->case_count; i++) {

@@ -124,7 +124,11 @@ static void propose(struct cop_node *node)
     struct cop__delta delta;
     struct cop_view *view = NULL;
     int error = cop__member_delta(node, member->base, ballot.epoch, &delta);
-    if (!error && is_needed(node, &delta))
+    if (error) {
+        cop__fail(node, error);
+        return;
+    }
+    if (is_needed(node, &delta))
         error = cop__view_derive(member->base, &ballot, &delta, &view);
     if (error == COP_ENOMEM)
         cop__fail(node, error);
@@ -133,8 +137,7 @@ static void propose(struct cop_node *node)
         send_proposal(node, view, &delta);
     }
     cop_view_unref(view);
-    if (!error)
-        cop__delta_free(&delta);
+    cop__delta_free(&delta);
 }
 
 void cop__member_lead(struct cop_node *node)

@@ -73,6 +73,16 @@ static void put_ranks(struct cop__writer *writer, const struct cop_node *node,
     cop__put_u32(&length, count);
 }
 
+/* Where views change, the one in which it was asked may be gone: then those who answered and
+ * those who did not. Elsewhere no word of a peer decides it. */
+static uint32_t count_asked(const struct cop_node *node, const struct share *share,
+                            const struct cop__sweep_result *result)
+{
+    if (!cop__has_views(node))
+        return cop_view_size(node->view);
+    return (uint32_t)share->count + result->missing.count;
+}
+
 static struct cop_buf *encode_result(const struct cop_node *node,
                                      const struct cop__sweep *sweep,
                                      const struct cop__sweep_result *result)
@@ -86,7 +96,7 @@ static struct cop_buf *encode_result(const struct cop_node *node,
     if (!buf)
         return NULL;
     struct cop__writer writer = cop__writer(buf->data, size);
-    cop__put_u32(&writer, (uint32_t)share.count + result->missing.count);
+    cop__put_u32(&writer, count_asked(node, &share, result));
     cop__put_u32(&writer, (uint32_t)share.count);
     cop__put_u64(&writer, share.fingerprint);
     cop__put_u64(&writer, node->now - cop__sweep_started(sweep));
