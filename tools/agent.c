@@ -245,6 +245,7 @@ static int start_node(struct agent *agent, struct cop_view *view)
         .quorum = cluster->quorum,
         .quorum_ids = cluster->quorum_ids.items,
         .quorum_count = cluster->quorum_ids.count,
+        .detect = cluster->detect,
         .name = joins ? config->name : NULL,
         .where = joins ? (config->where ? config->where : "") : NULL,
         .spare = config->is_spare,

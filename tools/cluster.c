@@ -184,6 +184,43 @@ int cluster_parse_quorum(const char *text, enum cop_quorum *out, const char **na
     return 0;
 }
 
+/* Shorter, and a busy machine is taken for a dead one; longer, and nobody would wait. */
+#define RING_MIN (10 * COP_MSEC)
+#define RING_MAX (60 * COP_SEC)
+
+int cluster_parse_detector(const char *text, struct cop_detect *out)
+{
+    struct cop_detect detect = {0};
+    char period[32];
+    unsigned witnesses = 0;
+    char rest;
+    if (strcmp(text, "connection") == 0) {
+        *out = detect;
+        return 0;
+    }
+    int got = sscanf(text, "ring:%31[^,],witnesses:%9u%c", period, &witnesses, &rest);
+    if ((got != 1 && got != 2) || (got == 1 && strchr(text, ',') != NULL) ||
+        witnesses > COP_WITNESSES_MAX ||
+        parse_duration(period, &detect.ring_period_ns) != 0 ||
+        detect.ring_period_ns < RING_MIN || detect.ring_period_ns > RING_MAX)
+        return COP_EINVAL;
+    detect.witnesses = witnesses;
+    *out = detect;
+    return 0;
+}
+
+static int read_detector(struct cluster *cluster, const char *value, char *message,
+                         size_t size)
+{
+    size_t length = strlen(value);
+    if (length >= sizeof cluster->detector_text ||
+        cluster_parse_detector(value, &cluster->detect) != 0)
+        return bad(message, size,
+                   "detector is connection, or as ring:100ms,witnesses:2");
+    memcpy(cluster->detector_text, value, length + 1);
+    return 0;
+}
+
 static int read_quorum(struct cluster *cluster, const char *value, char *message,
                        size_t size)
 {
@@ -221,6 +258,8 @@ static int read_setting(struct cluster *cluster, const char *line, char *message
         return bad(message, size, "expected \"key value\" or \"ID NAME ADDRESS\"");
     if (strcmp(key, "quorum") == 0)
         return read_quorum(cluster, value, message, size);
+    if (strcmp(key, "detector") == 0)
+        return read_detector(cluster, value, message, size);
     if (strcmp(key, "directory") == 0) {
         if (strlen(value) >= sizeof cluster->directory || value[0] != '/')
             return bad(message, size, "the directory is a path from the root");
@@ -379,6 +418,7 @@ static const struct cluster defaults = {.instance = 1,
                                         .first = 1,
                                         .shape_text = "radix:4",
                                         .quorum_text = "majority",
+                                        .detector_text = "connection",
                                         .quorum = COP_QUORUM_MAJORITY};
 
 /* What the text says, when it is there. */
@@ -462,6 +502,7 @@ char *cluster_describe(const struct cluster *cluster, size_t *length)
     fprintf(out, "\ninstance %" PRIu64 "\nfirst %" PRIu64 "\nshape %s\nquorum %s\n",
             cluster->instance, cluster->first, cluster->shape_text,
             cluster->quorum_text);
+    fprintf(out, "detector %s\n", cluster->detector_text);
     if (realpath(cluster->directory, directory) != NULL)
         fprintf(out, "directory %s\n", directory);
     size_t at = cluster->index[0];

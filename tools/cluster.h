@@ -15,6 +15,7 @@
  *   first 1                         (incarnation in which all begin; 1 if left out)
  *   shape radix:4                   (radix:4 if left out)
  *   quorum majority                 (majority if left out; none, fixed, has:NAMES)
+ *   detector connection             (this if left out; ring:100ms,witnesses:2)
  *   directory /run/x                (for relative paths; that of the file if left out)
  *   0 n0 unix:m0.sock               (a path is relative to the file's directory)
  *   1 n1 tcp:127.0.0.1:7001
@@ -42,6 +43,8 @@ struct cluster {
     struct cop_shape shape;
     char shape_text[64];
     char quorum_text[128];
+    char detector_text[64];
+    struct cop_detect detect;
     enum cop_quorum quorum;
     struct cop_ranks quorum_ids; /* has:NAMES */
     uint32_t n;
@@ -76,6 +79,8 @@ void cluster_close(struct cluster *cluster);
 char *cluster_describe(const struct cluster *cluster, size_t *length);
 
 /* Reads "majority", "none", "fixed" or "has:NAMES"; *names are behind the colon. */
+/* "connection", "ring:PERIOD" or "ring:PERIOD,witnesses:K". */
+int cluster_parse_detector(const char *text, struct cop_detect *out);
 int cluster_parse_quorum(const char *text, enum cop_quorum *out, const char **names);
 
 /* How many there are, with those who joined. */

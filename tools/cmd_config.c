@@ -36,6 +36,7 @@ int cmd_config(int argc, char **argv)
         {0, "transport", "T", "the same", ARGS_TEXT, &flags[SETTING_transport], 0, 0},
         {0, "timeout", "TIME", "the same", ARGS_TEXT, &flags[SETTING_timeout], 0, 0},
         {0, "quorum", "QUORUM", "the same", ARGS_TEXT, &flags[SETTING_quorum], 0, 0},
+        {0, "detector", "D", "the same", ARGS_TEXT, &flags[SETTING_detector], 0, 0},
         {0, "json", NULL, "one object per line: coppice.config.v1", ARGS_FLAG, &as_json,
          0, 0},
         {0},

@@ -69,6 +69,8 @@ int cmd_up(int argc, char **argv)
          &flags[SETTING_transport], 0, 0},
         {0, "quorum", "QUORUM", "majority, none, has:NAMES, or fixed: no views",
          ARGS_TEXT, &flags[SETTING_quorum], 0, 0},
+        {0, "detector", "D", "connection, or ring:100ms,witnesses:2: the silent, too",
+         ARGS_TEXT, &flags[SETTING_detector], 0, 0},
         {0, "insecure", NULL, "allow TCP without encryption", ARGS_FLAG, &insecure, 0,
          0},
         {0, "json", NULL, "print one object: coppice.up.v1", ARGS_FLAG, &as_json, 0, 0},
@@ -99,6 +101,7 @@ int cmd_up(int argc, char **argv)
         .n = (uint32_t)n,
         .shape = settings.at[SETTING_shape].value,
         .quorum = settings.at[SETTING_quorum].value,
+        .detector = settings.at[SETTING_detector].value,
         .tcp = code == 0 && settings_is_tcp(&settings),
     };
     if (code == 0)

@@ -602,8 +602,9 @@ static void start_members(struct keeper *keeper)
         give_up(keeper, "no socket for n%u: %s", failed, strerror(-error));
         return;
     }
-    error = crew_write_file(&keeper->crew, id, keeper->config->shape,
-                            keeper->config->quorum);
+    error = crew_write_file(
+        &keeper->crew, id, keeper->config->shape, keeper->config->quorum,
+        keeper->config->detector ? keeper->config->detector : "connection");
     if (error) {
         give_up(keeper, "%s/members: %s", keeper->config->dir->path, strerror(-error));
         return;

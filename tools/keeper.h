@@ -25,6 +25,7 @@ struct keeper_config {
     uint32_t n;
     const char *shape;
     const char *quorum;
+    const char *detector; /* NULL: connections alone */
     bool tcp;
     bool is_private; /* ends with the process that started it */
 };

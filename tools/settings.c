@@ -58,6 +58,7 @@ static bool is_allowed(enum setting which, const char *value, char *message,
 {
     cop_time time;
     enum cop_quorum quorum;
+    struct cop_detect detect;
     const char *names;
     snprintf(message, size, "%s", known[which].text);
     switch (which) {
@@ -72,6 +73,8 @@ static bool is_allowed(enum setting which, const char *value, char *message,
     case SETTING_quorum:
         return cluster_parse_quorum(value, &quorum, &names) == 0 &&
                strcspn(value, " \t") == strlen(value);
+    case SETTING_detector:
+        return cluster_parse_detector(value, &detect) == 0;
     case SETTINGS_COUNT:
         break;
     }

@@ -17,7 +17,9 @@
     X(shape, "radix:4", "kary:K, radix:A, knomial:K, binomial, flat or chain")         \
     X(transport, "unix", "unix or tcp")                                                \
     X(timeout, "5s", "a time such as 500ms or 2s")                                     \
-    X(quorum, "majority", "majority, none, fixed or has:NAMES")
+    X(quorum, "majority", "majority, none, fixed or has:NAMES")                        \
+    X(detector, "connection",                                                          \
+      "connection, or ring:PERIOD such as ring:100ms, or ring:100ms,witnesses:2")
 
 enum setting {
 #define COP_SETTING_ENUM(key, value, text) SETTING_##key,

@@ -446,6 +446,7 @@ static int create_node(struct cop__tcp *tcp)
         .quorum = tcp->config.quorum,
         .quorum_ids = tcp->config.quorum_ids,
         .quorum_count = tcp->config.quorum_count,
+        .detect = tcp->config.detect,
         .name = tcp->config.name,
         .address = tcp->config.where,
         .spare = tcp->config.spare,

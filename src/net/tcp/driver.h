@@ -38,6 +38,7 @@ struct cop__tcp_config {
     enum cop_quorum quorum;
     const cop_id *quorum_ids;
     uint32_t quorum_count;
+    struct cop_detect detect;
     const char *name, *where; /* `where`: its address as the others are told it */
     bool spare;
 
