@@ -579,6 +579,18 @@ static void lose_by_view(struct cop_node *node, struct cop__sweep *sweep, cop_id
     cop__sweep_answer_if_complete(node, sweep);
 }
 
+/* Whoever is lost by now, for whatever reason, is not waited for. */
+static void lose_all_lost(struct cop_node *node, struct cop__sweep *sweep)
+{
+    for (uint32_t i = 0; i < sweep->child_count && !node->failed; i++)
+        if (sweep->children[i].state == CHILD_OWED &&
+            cop__sweep_is_lost(node, sweep, sweep->children[i].rank))
+            lose(node, sweep, sweep->children[i].rank);
+    if (!sweep->over)
+        cop__sweep_leave_suspect(node, sweep);
+    cop__sweep_answer_if_complete(node, sweep);
+}
+
 static void on_view(struct cop_node *node, const struct cop_view *old)
 {
     uint64_t at = 0;
@@ -592,6 +604,10 @@ static void on_view(struct cop_node *node, const struct cop_view *old)
             if (!sweep->over && !node->failed)
                 lose_by_view(node, sweep, change.id);
     }
+    for (struct cop__sweep *sweep = cop__sweeps(node)->first; sweep;
+         sweep = sweep->next)
+        if (!sweep->over && !node->failed)
+            lose_all_lost(node, sweep);
     cop__sweeps_leave(node);
 }
 
