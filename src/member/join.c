@@ -450,12 +450,13 @@ static void take_join(struct cop_node *node, const struct cop_header *header,
     cop_incarnation known = cop_view_incarnation(node->view, id);
     struct cop_ballot theirs = {message->epoch, message->root, message->incarnation};
     bool is_behind = cop__is_later(cop_view_ballot(node->view), theirs);
-    if (cop_view_has(node->view, id, header->sender_incarnation)) {
+    bool is_named_so = is_its_name(node, id, message->card);
+    if (is_named_so && cop_view_has(node->view, id, header->sender_incarnation)) {
         if (is_behind) /* it missed the commit that took it in */
             cop__member_send_whole(node, id, header->sender_incarnation, node->view);
         return;
     }
-    if (header->sender_incarnation <= known || !is_its_name(node, id, message->card)) {
+    if (header->sender_incarnation <= known || !is_named_so) {
         struct cop_ballot ballot = cop_view_ballot(node->view);
         struct cop__msg_out out = {ballot.epoch, ballot.root, ballot.incarnation};
         cop__emit_send(node, id, header->sender_incarnation, COP__KIND_OUT,

@@ -93,9 +93,27 @@ static void drop_proposals(struct cop_node *node,
 }
 
 struct successor {
+    const struct cop__member *member;
     struct cop_ballot ballot;
     struct cop_ballot base;
 };
+
+/* Whether the base of the new one is this, or was built on it: then it was committed, and I
+ * have yet to go through it (V7). */
+static bool is_built_on(const struct successor *successor, struct cop_ballot ballot)
+{
+    const struct cop__member *member = successor->member;
+    struct cop_ballot base = successor->base;
+    for (uint32_t i = member->proposal_count; i > 0; i--) {
+        const struct cop__proposal *proposal = &member->proposals[i - 1];
+        struct cop_ballot at = cop_view_ballot(proposal->view);
+        if (!cop__is_later(at, ballot))
+            break; /* below it some may be freed already */
+        if (cop__is_same_ballot(at, base))
+            base = cop_view_ballot(proposal->base);
+    }
+    return cop__is_same_ballot(base, ballot);
+}
 
 /* A root makes one proposal at a time: when it makes another that does not build on the
  * one before, it has not committed that one, and will not (V6). */
@@ -105,14 +123,14 @@ static bool is_superseded(const struct cop__proposal *proposal, const void *cont
     struct cop_ballot ballot = cop_view_ballot(proposal->view);
     return ballot.root == successor->ballot.root &&
            ballot.incarnation == successor->ballot.incarnation &&
-           ballot.epoch < successor->ballot.epoch &&
-           !cop__is_same_ballot(ballot, successor->base);
+           ballot.epoch < successor->ballot.epoch && !is_built_on(successor, ballot);
 }
 
 void cop__member_drop_superseded(struct cop_node *node, const struct cop_view *view,
                                  struct cop_ballot base)
 {
-    struct successor successor = {cop_view_ballot(view), base};
+    struct cop__member *member = cop__member(node);
+    struct successor successor = {member, cop_view_ballot(view), base};
     drop_proposals(node, is_superseded, &successor);
 }
 

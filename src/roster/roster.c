@@ -347,6 +347,10 @@ static void find_lost(struct cop_node *node)
         error = note_lost(node, cop__view_change(node->view, i)->id);
     for (uint32_t i = 0; i < roster->count && !error; i++)
         error = note_lost(node, roster->entries[i].id);
+    /* A place that was promised, and passed over by a later one, is nobody's. */
+    for (cop_id id = cop__view_first_later(node->view);
+         id < cop_view_slots(node->view) && !error; id++)
+        error = note_lost(node, id);
     point_at_lost(roster);
     if (error)
         cop__fail(node, COP_ENOMEM);

@@ -281,7 +281,8 @@ static bool may_demand(const struct state *state, struct cop_sim *sim)
         living += cop_sim_is_alive(sim, id) &&
                   state->nodes[id].incarnation == cop__sim_incarnation(sim, id) &&
                   state->nodes[id].ballot.epoch != 0 && !state->nodes[id].leaving;
-    waiting = sim->newcomer_count;
+    /* Each life that was not there at the start came as one of them. */
+    waiting = sim->newcomer_count - (state->lives - cop_view_size(sim->view));
     if (!has_majority_rule(sim))
         return living > 0;
     return living > (state->lives + waiting) / 2 + state->lies;

@@ -260,6 +260,8 @@ uint32_t cop_view_slots(const struct cop_view *view) { return view->slots; }
 
 uint32_t cop_view_changes(const struct cop_view *view) { return view->count; }
 
+cop_id cop__view_first_later(const struct cop_view *view) { return view->n; }
+
 const struct cop__entry *cop__view_change(const struct cop_view *view, uint32_t i)
 {
     return &view->changes[i];

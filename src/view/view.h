@@ -40,6 +40,10 @@ bool cop__view_entry(const struct cop_view *view, cop_id id, struct cop__entry *
 /* The i-th of cop_view_changes, by id; borrowed. */
 const struct cop__entry *cop__view_change(const struct cop_view *view, uint32_t i);
 
+/* Ids from here on were not there at the start: each is among the changes, or was promised
+ * and never given to anybody. */
+cop_id cop__view_first_later(const struct cop_view *view);
+
 /* `base` with `delta` applied. COP_EINVAL: an id too large; COP_ENOMEM. */
 int cop__view_derive(const struct cop_view *base, const struct cop_ballot *ballot,
                      const struct cop__delta *delta, struct cop_view **out);

@@ -322,6 +322,46 @@ static void test_root_leaves(void **state)
     assert_int_equal(cop_view_size(look.view), 8);
 }
 
+/* Who acknowledged three views without hearing a commit goes through all of them. */
+static void test_nobody_skips_a_view(void **state)
+{
+    (void)state;
+    run("nodes 12\n"
+        "shape chain\n"
+        "seed 1\n"
+        "views majority\n"
+        "flags codec\n"
+        "net constant 10us\n"
+        "at 1ms crash 11\n"
+        "at 1345us pause 3\n"
+        "at 1400us report 0 about 3\n"
+        "at 1595us pause 2\n"
+        "at 1700us report 0 about 2\n"
+        "at 1865us pause 1\n"
+        "at 2000us report 0 about 1\n"
+        "liveness\n");
+}
+
+/* A place that was promised, and never taken, is nobody's: who is behind it is watched. */
+static void test_a_promised_place_stays_empty(void **state)
+{
+    (void)state;
+    run("nodes 8\n"
+        "shape chain\n"
+        "seed 1\n"
+        "views majority\n"
+        "start 3\n"
+        "flags codec\n"
+        "net constant 10us\n"
+        "at 100us join\n"
+        "at 100us join\n"
+        "crash 3 before-recv 1\n"
+        "at 3s crash 4\n"
+        "liveness\n");
+    assert_false(has(3));
+    assert_false(has(4));
+}
+
 /* Half is no majority: nothing is committed. */
 static void test_no_majority(void **state)
 {
@@ -352,6 +392,8 @@ int main(void)
         cmocka_unit_test(test_return_before_the_death_is_noticed),
         cmocka_unit_test(test_returned_root),
         cmocka_unit_test(test_root_leaves),
+        cmocka_unit_test(test_nobody_skips_a_view),
+        cmocka_unit_test(test_a_promised_place_stays_empty),
         cmocka_unit_test(test_no_majority),
         cmocka_unit_test(test_crash_at_every_boundary),
         cmocka_unit_test(test_explorer),
