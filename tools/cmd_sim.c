@@ -117,8 +117,7 @@ static void print_json(const struct cop_sim_script *script,
     json_put_u64(&json, "answered", report->answered);
     json_put_u64(&json, "dead", report->dead);
     json_put_u64(&json, "silent", report->silent);
-    if (script->config.quorum != COP_QUORUM_FIXED)
-        put_view(&json, report);
+    put_view(&json, report);
     json_put_string(&json, "violation", report->failure[0] ? report->failure : NULL);
     json_put_u64(&json, "events", report->events);
     json_put_double(&json, "events_per_s", per_second(report->events, wall), 0);

@@ -132,21 +132,10 @@ void cop__on_news(struct cop_node *node, const struct cop_frame *frame)
 
 /* ---- neighbours ------------------------------------------------------------------ */
 
-static struct cop_tree view_tree(const struct cop_node *node)
-{
-    return (struct cop_tree){
-        .shape = *cop_view_shape(node->view),
-        .n = cop_view_slots(node->view),
-        .root = cop_view_root(node->view),
-        .repair = COP_REPAIR_SPLICE,
-        .dead = cop__roster_dead(node),
-    };
-}
-
 /* My parent and children in the repaired tree, as sorted ids. */
 static void find_neighbours(struct cop_node *node, struct cop_ranks *out)
 {
-    struct cop_tree tree = view_tree(node);
+    struct cop_tree tree = cop__roster_tree(node);
     struct cop_ranks children = {0};
     /* Who is not in the view has no place in its tree yet. */
     if (cop__roster_is_suspect(node, node->self))

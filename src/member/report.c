@@ -9,20 +9,9 @@
  * have reported is reported again, all of it, when the proposer or the way to it is another.
  */
 
-static struct cop_tree view_tree(const struct cop_node *node)
-{
-    return (struct cop_tree){
-        .shape = *cop_view_shape(node->view),
-        .n = cop_view_slots(node->view),
-        .root = cop_view_root(node->view),
-        .repair = COP_REPAIR_SPLICE,
-        .dead = cop__roster_dead(node),
-    };
-}
-
 static cop_id next_hop(const struct cop_node *node, cop_id proposer)
 {
-    struct cop_tree tree = view_tree(node);
+    struct cop_tree tree = cop__roster_tree(node);
     if (cop_tree_root(&tree) != proposer || proposer == node->self)
         return proposer;
     cop_rank parent = cop_tree_parent(&tree, node->rank);

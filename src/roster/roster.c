@@ -106,6 +106,17 @@ const struct cop_dead *cop__roster_dead(const struct cop_node *node)
     return &state(node)->dead;
 }
 
+struct cop_tree cop__roster_tree(const struct cop_node *node)
+{
+    return (struct cop_tree){
+        .shape = *cop_view_shape(node->view),
+        .n = cop_view_slots(node->view),
+        .root = cop_view_root(node->view),
+        .repair = COP_REPAIR_SPLICE,
+        .dead = cop__roster_dead(node),
+    };
+}
+
 uint32_t cop__roster_count(const struct cop_node *node) { return state(node)->count; }
 
 struct cop__belief cop__roster_at(const struct cop_node *node, uint32_t i)

@@ -47,6 +47,9 @@ bool cop__roster_is_suspect(const struct cop_node *node, cop_id id);
 /* All of these, as ranks; borrowed until the next merge. */
 const struct cop_dead *cop__roster_dead(const struct cop_node *node);
 
+/* The tree of the view, repaired around them; borrows as well. */
+struct cop_tree cop__roster_tree(const struct cop_node *node);
+
 /* All that differs from the view, by id: how many, and the i-th. */
 uint32_t cop__roster_count(const struct cop_node *node);
 struct cop__belief cop__roster_at(const struct cop_node *node, uint32_t i);

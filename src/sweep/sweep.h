@@ -93,9 +93,6 @@ struct cop__sweep_result {
 int cop__sweep_result(struct cop_node *node, const struct cop__sweep *sweep,
                       struct cop__sweep_result *out);
 uint64_t cop__sweep_token(const struct cop__sweep *sweep);
-cop_id cop__sweep_initiator(const struct cop__sweep *sweep);
-cop_incarnation cop__sweep_incarnation(const struct cop__sweep *sweep);
-cop_epoch cop__sweep_epoch(const struct cop__sweep *sweep);
 /* Borrowed; NULL if it runs in the view. */
 struct cop_view *cop__sweep_world(const struct cop__sweep *sweep);
 cop_time cop__sweep_started(const struct cop__sweep *sweep);

@@ -68,16 +68,7 @@ bool cop__sweep_life_is_over(const struct cop_node *node, cop_id initiator,
            (incarnation == entry.incarnation && entry.presence != COP_PRESENT);
 }
 
-cop_epoch cop__sweep_epoch(const struct cop__sweep *sweep) { return sweep->epoch; }
-
 struct cop_view *cop__sweep_world(const struct cop__sweep *sweep)
 {
     return sweep->world;
-}
-
-cop_id cop__sweep_initiator(const struct cop__sweep *sweep) { return sweep->initiator; }
-
-cop_incarnation cop__sweep_incarnation(const struct cop__sweep *sweep)
-{
-    return sweep->incarnation;
 }

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "seeds.h"
+
 #include <coppice/sim.h>
 
 #include <setjmp.h>
@@ -7,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 /* cmocka needs the first three above. */
 #include <cmocka.h>
 
@@ -78,55 +79,16 @@ static bool has(cop_id id) { return cop_view_rank(look.view, id) != COP_RANK_NON
 
 /* ---- random ones ----------------------------------------------------------------- */
 
-static uint64_t seeds(void)
-{
-    const char *text = getenv("COPPICE_SEEDS");
-    uint64_t count = text ? strtoull(text, NULL, 10) : 0;
-    return count ? count : 2000;
-}
-
-static void explain(uint64_t seed, uint32_t flags)
-{
-    struct cop_sim_script script;
-    struct cop_sim_script small;
-    struct cop_sim_report report;
-    assert_int_equal(cop_sim_swarm_script(seed, flags, &script), 0);
-    if (cop_sim_shrink(&script, NULL, NULL, &small) == 0) {
-        char *text = cop_sim_script_print(&small);
-        assert_int_equal(cop_sim_script_try(&small, &report), 0);
-        print_error("# seed %llu, flags %u: %s\n%s", (unsigned long long)seed,
-                    (unsigned)flags, report.failure, text ? text : "");
-        free(text);
-        cop_sim_script_free(&small);
-    }
-    cop_sim_script_free(&script);
-}
-
-static void run_swarm(uint64_t count, uint32_t flags)
-{
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    struct cop_sim_swarm swarm = {.first = 1,
-                                  .count = count,
-                                  .jobs = cores > 1 ? (uint32_t)cores : 1,
-                                  .flags = flags};
-    struct cop_sim_swarm_report report;
-    assert_int_equal(cop_sim_swarm_run(&swarm, &report), 0);
-    assert_int_equal(report.done, count);
-    if (report.failed)
-        explain(report.first_failed, flags);
-    assert_int_equal(report.failed, 0);
-}
-
 static void test_swarm(void **state)
 {
     (void)state;
-    run_swarm(seeds() - seeds() / 10, COP_SIM_SWARM_VIEWS);
+    seeds_run(seeds_count() - seeds_count() / 10, COP_SIM_SWARM_VIEWS);
 }
 
 static void test_swarm_with_lies(void **state)
 {
     (void)state;
-    run_swarm(seeds() / 10 + 1, COP_SIM_SWARM_VIEWS | COP_SIM_SWARM_LIES);
+    seeds_run(seeds_count() / 10 + 1, COP_SIM_SWARM_VIEWS | COP_SIM_SWARM_LIES);
 }
 
 /* The seeds would be worth little if they were all alike. */
