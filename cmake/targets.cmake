@@ -32,7 +32,7 @@ foreach(folder IN LISTS COPPICE_PURE_FOLDERS)
 endforeach()
 coppice_sources(sources coppice_pure ${patterns})
 add_library(coppice_pure STATIC ${sources})
-target_link_libraries(coppice_pure PRIVATE coppice_flags OpenSSL::Crypto)
+target_link_libraries(coppice_pure PRIVATE coppice_flags)
 
 coppice_sources(sources coppice_sim ${PROJECT_SOURCE_DIR}/src/sim/*.c)
 add_library(coppice_sim STATIC ${sources})
@@ -42,7 +42,8 @@ target_link_libraries(coppice_sim PRIVATE coppice_flags coppice_system
 coppice_sources(sources coppice_net ${PROJECT_SOURCE_DIR}/src/net/*.c)
 add_library(coppice_net STATIC ${sources})
 target_link_libraries(coppice_net PRIVATE coppice_flags coppice_system
-                                  PUBLIC coppice_pure PkgConfig::LIBUV Threads::Threads)
+                                  PUBLIC coppice_pure PkgConfig::LIBUV OpenSSL::SSL
+                                         Threads::Threads)
 
 foreach(part coppice_pure coppice_sim coppice_net)
     target_include_directories(${part} PUBLIC ${PROJECT_SOURCE_DIR}/include
@@ -88,8 +89,8 @@ foreach(shipped coppice_shared coppice_static)
         $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
     target_link_libraries(${shipped} PRIVATE $<BUILD_INTERFACE:coppice_flags>)
 endforeach()
-target_link_libraries(coppice_shared PRIVATE PkgConfig::LIBUV OpenSSL::Crypto Threads::Threads)
-target_link_libraries(coppice_static PUBLIC PkgConfig::LIBUV OpenSSL::Crypto Threads::Threads)
+target_link_libraries(coppice_shared PRIVATE PkgConfig::LIBUV OpenSSL::SSL Threads::Threads)
+target_link_libraries(coppice_static PUBLIC PkgConfig::LIBUV OpenSSL::SSL Threads::Threads)
 add_library(coppice::coppice ALIAS coppice_shared)
 add_library(coppice::static ALIAS coppice_static)
 

@@ -4,6 +4,7 @@
 #include "agent_parts.h"
 #include "base/assert.h"
 #include "commands.h"
+#include "net/tls/tls.h"
 #include "say.h"
 
 #include <errno.h>
@@ -77,10 +78,33 @@ void agent_stop(struct agent *agent, int code)
         signals_close(&agent->signals);
 }
 
+static void note_security(struct agent *agent);
+
+int agent_rekey(struct agent *agent)
+{
+    struct cop__tls *tls = agent->config->tls;
+    char message[400], what[64];
+    if (tls == NULL)
+        return 0;
+    int error = cop__tls_reload(tls, message, sizeof message);
+    if (error != 0) {
+        cop__log(&agent->log, COP_LOG_ERROR, "keys stay as they were: %s", message);
+        return error;
+    }
+    cop__log(&agent->log, COP_LOG_INFO, "keys read again: %s",
+             cop__tls_describe(tls, what, sizeof what));
+    note_security(agent);
+    if (agent->tcp != NULL)
+        cop__tcp_rekeyed(agent->tcp);
+    return 0;
+}
+
 static void on_signal(struct signals *signals, int number)
 {
-    (void)number;
-    agent_stop(signals->data, EXIT_DONE);
+    if (number == SIGHUP)
+        agent_rekey(signals->data);
+    else
+        agent_stop(signals->data, EXIT_DONE);
 }
 
 /* ---- what the others know of it -------------------------------------------------- */
@@ -129,10 +153,35 @@ static void note_view(struct agent *agent, struct cop_view *view)
     roll->serial++;
 }
 
+static bool listens_by_unix(const struct agent *agent)
+{
+    struct sockaddr_storage address = {0};
+    socklen_t length = sizeof address;
+    return getsockname(agent->config->listen_fd, (struct sockaddr *)&address,
+                       &length) == 0 &&
+           address.ss_family == AF_UNIX;
+}
+
+/* How those who connect are known. Where they are not, every start says so. */
+static void note_security(struct agent *agent)
+{
+    struct roll *roll = &agent->roll;
+    if (listens_by_unix(agent)) {
+        snprintf(roll->security, sizeof roll->security, "unix");
+    } else if (agent->config->tls != NULL) {
+        cop__tls_describe(agent->config->tls, roll->security, sizeof roll->security);
+    } else {
+        snprintf(roll->security, sizeof roll->security, ROLL_INSECURE);
+        cop__log(&agent->log, COP_LOG_WARN,
+                 "insecure: nothing is encrypted, and whoever connects is believed");
+    }
+}
+
 static void begin_roll(struct agent *agent)
 {
     const struct cluster *cluster = agent->config->cluster;
     struct roll *roll = &agent->roll;
+    note_security(agent);
     roll->n = cluster->n;
     roll->first = cluster->first;
     snprintf(roll->shape, sizeof roll->shape, "%s", cluster->shape_text);
@@ -246,6 +295,7 @@ static int start_node(struct agent *agent, struct cop_view *view)
         .quorum_ids = cluster->quorum_ids.items,
         .quorum_count = cluster->quorum_ids.count,
         .detect = cluster->detect,
+        .tls = config->tls,
         .name = joins ? config->name : NULL,
         .where = joins ? (config->where ? config->where : "") : NULL,
         .spare = config->is_spare,
@@ -326,6 +376,16 @@ static void on_invited(void *context, int status, const struct cop_buf *result,
         tell_parent(agent, true);
 }
 
+/* A wrong key looks like this. It is said once: the next member says the same. */
+static void on_refused(void *context, const char *why, const char *detail)
+{
+    struct agent *agent = context;
+    if (!agent->is_unwanted)
+        cop__log(&agent->log, COP_LOG_WARN, "a member was asked to be let in: %s%s%s",
+                 why, *detail ? ": " : "", detail);
+    agent->is_unwanted = true;
+}
+
 static void on_alone(void *context)
 {
     struct agent *agent = context;
@@ -343,10 +403,12 @@ static void ask_to_join(struct agent *agent)
         .cluster = config->cluster,
         .self = config->id,
         .contact = config->contact,
+        .tls = config->tls,
         .name = agent->view_name,
         .incarnation = agent->incarnation,
         .is_new = config->is_new && !agent->had_node,
         .done = on_invited,
+        .refused = on_refused,
         .alone = on_alone,
         .context = agent,
     };
@@ -403,6 +465,8 @@ static int start_signals(struct agent *agent)
     sigemptyset(&wanted);
     sigaddset(&wanted, SIGTERM);
     sigaddset(&wanted, SIGINT);
+    if (agent->config->tls != NULL)
+        sigaddset(&wanted, SIGHUP);
     agent->signals.data = agent;
     int error = signals_start(&agent->signals, &agent->loop, &wanted, on_signal);
     if (error)

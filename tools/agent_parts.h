@@ -55,6 +55,7 @@ struct agent {
     cop_time started_ns;
     uint64_t log_lines, log_dropped;
     bool is_alone; /* and has said so */
+    bool is_unwanted;
     bool stopping;
     int code;
 };
@@ -62,6 +63,8 @@ struct agent {
 /* ---- agent.c --------------------------------------------------------------------- */
 
 void agent_stop(struct agent *agent, int code);
+/* Reads the files of keys or certificates again. 0, or an error, which is logged. */
+int agent_rekey(struct agent *agent);
 
 /* ---- answer.c -------------------------------------------------------------------- */
 

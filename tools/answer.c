@@ -154,6 +154,8 @@ static void print_driver(FILE *out, const struct cop__tcp_stats *stats)
         {"refused_cluster", stats->refused_cluster},
         {"refused_identity", stats->refused_identity},
         {"refused_garbage", stats->refused_garbage},
+        {"refused_unproven", stats->refused_unproven},
+        {"refused_rate", stats->refused_rate},
         {"timed_out", stats->timed_out},
         {"resent_frames", stats->resent_frames},
         {"acks_sent", stats->acks_sent},
@@ -329,6 +331,8 @@ void answer_command(struct agent *agent, struct session *session, enum verb verb
     struct caller caller = {.session = session};
     if (verb == VERB_DESCRIBE)
         on_describe(agent, &caller);
+    else if (verb == VERB_REKEY)
+        reply(agent, &caller, agent_rekey(agent), NULL);
     else
         answer(agent, &caller, verb, body);
 }

@@ -290,6 +290,7 @@ int bench_sweep(const struct bench_config *config, struct progress *progress,
                                          .shape = shape,
                                          .quorum = "majority",
                                          .tcp = config->tcp,
+                                         .insecure = true,
                                          .is_private = true};
     *out = (struct bench_result){0};
     int code = make_turns(config, &turns);

@@ -226,6 +226,7 @@ static void print_json(const struct roll *roll, const struct cluster *cluster,
     json_put_string(&json, "removed", sets->removed);
     json_put_string(&json, "left", sets->left);
     json_put_string(&json, "quorum", roll->quorum);
+    json_put_string(&json, "security", roll->security);
     json_put_bool(&json, "degraded", roll->is_degraded);
     json_key(&json, "agree");
     if (opinions->is_known)
@@ -285,6 +286,9 @@ static void print_text(const struct roll *roll, const struct cluster *cluster,
     print_set("left", sets->left, DIM);
     printf("%-9s %s%s\n", "quorum", roll->quorum,
            roll->is_degraded ? "; degraded: too few members can be reached" : "");
+    if (strcmp(roll->security, ROLL_INSECURE) == 0)
+        printf("%-9s %snothing is encrypted, and whoever connects is believed%s\n",
+               "insecure", colour(stdout, RED), colour(stdout, PLAIN));
     if (opinions->is_known && do_agree(opinions))
         printf("%-9s all of them\n", "agree");
     print_set("differ", sets->differ, YELLOW);

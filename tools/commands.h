@@ -34,6 +34,7 @@ enum exit_code {
     X(explore, "try every order of events of a small cluster")                         \
     X(model, "predict the time of a membership change")                                \
     X(bench, "measure probes against bare sockets on this machine")                    \
+    X(key, "make, check and change the key of a cluster")                              \
     X(agent, "run one member")                                                         \
     X(config, "print the settings in force, and where they come from")
 

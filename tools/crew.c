@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "commands.h"
 #include "listen.h"
+#include "net/tls/tls.h"
 #include "say.h"
 
 #include <coppice/error.h>
@@ -199,11 +200,15 @@ static int live(const struct crew *crew, cop_id id, pid_t keeper)
     const struct crew_member *member = &crew->members[id];
     bool is_new = id >= crew->start;
     crew_address(crew, id, where, sizeof where);
+    /* The file may have changed since the keeper read it. */
+    if (crew->tls != NULL && cop__tls_reload(crew->tls, message, sizeof message) != 0)
+        return fail(EXIT_FAILED, "%s", message);
     const struct agent_config config = {
         .cluster = &cluster,
         .id = is_new ? COP_ID_NONE : id,
         .name = is_new ? member->name : NULL,
         .where = is_new ? where : NULL,
+        .tls = crew->tls,
         .incarnation = member->incarnation,
         .is_first = member->incarnation == crew->first,
         .is_new = is_new && member->lives == 1,

@@ -3,14 +3,13 @@
 
 #include "base/assert.h"
 #include "command.h"
+#include "net/tcp/stream.h"
 #include "wire/header.h"
 
 #include <coppice/error.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #define PATIENCE_MS 1000u /* with one member */
 #define PAUSE_MS 20u      /* after all were asked; longer each time */
@@ -19,21 +18,23 @@
 
 /* One question to one member. */
 struct attempt {
-    uv_poll_t poll;
-    struct envoy *envoy; /* NULL once it is over */
-    int fd;
-    bool is_sent;
+    struct cop__stream stream; /* first: a stream is its attempt */
+    struct envoy *envoy;
+    bool is_over;
     uint8_t *input; /* as far as it has come */
     uint32_t used, wanted;
 };
 
 struct envoy {
     struct envoy_config config;
+    struct cop__stream_base base;
+    uint64_t reads, writes;
     uv_timer_t timer;
     struct attempt *attempt;
     struct cop_buf *question;
-    uint32_t asked;  /* in this round */
-    uint32_t rounds; /* without an answer */
+    uint32_t asked;   /* in this round */
+    uint32_t rounds;  /* without an answer */
+    uint32_t handles; /* that libuv has not let go of */
     bool is_closing;
 };
 
@@ -41,11 +42,21 @@ static void ask_next(struct envoy *envoy);
 
 /* ---- ends ------------------------------------------------------------------------ */
 
-static void on_attempt_closed(uv_handle_t *handle)
+static void let_go(struct envoy *envoy)
 {
-    struct attempt *attempt = handle->data;
+    if (--envoy->handles > 0)
+        return;
+    cop_buf_unref(envoy->question);
+    free(envoy);
+}
+
+static void on_stream_closed(struct cop__stream *stream)
+{
+    struct attempt *attempt = (struct attempt *)stream;
+    struct envoy *envoy = attempt->envoy;
     free(attempt->input);
     free(attempt);
+    let_go(envoy);
 }
 
 static void end_attempt(struct envoy *envoy)
@@ -54,24 +65,19 @@ static void end_attempt(struct envoy *envoy)
     envoy->attempt = NULL;
     if (attempt == NULL)
         return;
-    attempt->envoy = NULL;
-    uv_close((uv_handle_t *)&attempt->poll, on_attempt_closed);
-    close(attempt->fd);
+    attempt->is_over = true;
+    if (!cop__stream_close(&attempt->stream))
+        on_stream_closed(&attempt->stream);
 }
 
-static void on_closed(uv_handle_t *handle)
-{
-    struct envoy *envoy = handle->data;
-    cop_buf_unref(envoy->question);
-    free(envoy);
-}
+static void on_timer_closed(uv_handle_t *handle) { let_go(handle->data); }
 
 void envoy_close(struct envoy *envoy)
 {
     COP_ASSERT(!envoy->is_closing);
     envoy->is_closing = true;
     end_attempt(envoy);
-    uv_close((uv_handle_t *)&envoy->timer, on_closed);
+    uv_close((uv_handle_t *)&envoy->timer, on_timer_closed);
 }
 
 static void finish(struct envoy *envoy, int status, const struct cop_buf *invitation,
@@ -139,60 +145,94 @@ static int make_room(struct attempt *attempt, uint32_t wanted)
 }
 
 /* 1: the reply is whole. 0: more is to come. Otherwise this member is of no use. */
-static int read_more(struct attempt *attempt)
+static int take(struct attempt *attempt, const uint8_t *data, size_t length)
 {
-    uint32_t length;
-    ssize_t got = recv(attempt->fd, attempt->input + attempt->used,
-                       attempt->wanted - attempt->used, 0);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR))
-        return 0;
-    if (got <= 0)
-        return COP_ELOST;
-    attempt->used += (uint32_t)got;
-    int error = message_length(attempt, &length);
-    if (error || length == 0)
-        return error;
-    if (length > attempt->wanted)
-        return make_room(attempt, length);
-    return attempt->used == length;
+    while (length > 0) {
+        uint32_t count = attempt->wanted - attempt->used, whole;
+        if (count > length)
+            count = (uint32_t)length;
+        memcpy(attempt->input + attempt->used, data, count);
+        attempt->used += count;
+        data += count;
+        length -= count;
+        int error = message_length(attempt, &whole);
+        if (!error && whole > attempt->wanted)
+            error = make_room(attempt, whole);
+        if (error)
+            return error;
+        if (attempt->used == whole)
+            return length == 0 ? 1 : COP_EMALFORMED;
+    }
+    return 0;
 }
 
-static void on_readable(struct envoy *envoy)
+static void on_bytes(struct cop__stream *stream, const uint8_t *data, size_t length)
 {
-    struct attempt *attempt = envoy->attempt;
+    struct attempt *attempt = (struct attempt *)stream;
     struct cop__msg_reply reply;
-    int got = read_more(attempt);
+    if (attempt->is_over)
+        return;
+    int got = take(attempt, data, length);
     if (got == 0)
         return;
     if (got < 0 || cop__decode_reply(attempt->input + FRONT_SIZE,
                                      attempt->used - FRONT_SIZE, &reply) != 0)
-        ask_next(envoy);
+        ask_next(attempt->envoy);
     else
-        on_reply(envoy, &reply);
+        on_reply(attempt->envoy, &reply);
 }
 
 /* ---- a question ------------------------------------------------------------------ */
 
-static void on_event(uv_poll_t *poll, int status, int events)
+static void say_refused(const struct attempt *attempt)
 {
-    struct attempt *attempt = poll->data;
-    struct envoy *envoy = attempt->envoy;
-    (void)events;
-    if (envoy == NULL)
-        return;
-    if (attempt->is_sent) {
-        on_readable(envoy);
-        return;
-    }
-    /* Short enough for the buffer of any socket. */
-    ssize_t sent = status != 0 ? -1
-                               : send(attempt->fd, envoy->question->data,
-                                      envoy->question->length, MSG_NOSIGNAL);
-    attempt->is_sent = true;
-    if (sent != (ssize_t)envoy->question->length ||
-        uv_poll_start(&attempt->poll, UV_READABLE, on_event) != 0)
-        ask_next(envoy);
+    const struct envoy_config *config = &attempt->envoy->config;
+    const char *detail;
+    enum cop__fault fault = cop__stream_fault(&attempt->stream, &detail);
+    if (config->refused)
+        config->refused(config->context, cop__fault_text(fault), detail);
 }
+
+/* Short enough for the buffer of any socket. */
+static bool send_question(struct attempt *attempt)
+{
+    const struct cop_buf *question = attempt->envoy->question;
+    struct cop__batch batch = {.bytes = question->length, .count = 1};
+    batch.spans[0] =
+        (struct iovec){(void *)(uintptr_t)question->data, question->length};
+    return cop__stream_write(&attempt->stream, &batch) >= 0 &&
+           cop__stream_read(&attempt->stream) == 0;
+}
+
+static void on_connected(struct cop__stream *stream, int error)
+{
+    struct attempt *attempt = (struct attempt *)stream;
+    if (attempt->is_over)
+        return;
+    if (error == COP__STREAM_UNPROVEN)
+        say_refused(attempt);
+    if (error != 0 || !send_question(attempt))
+        ask_next(attempt->envoy);
+}
+
+static void on_ended(struct cop__stream *stream, int error)
+{
+    struct attempt *attempt = (struct attempt *)stream;
+    if (!attempt->is_over && error == COP__STREAM_UNPROVEN)
+        say_refused(attempt);
+    if (!attempt->is_over)
+        ask_next(attempt->envoy);
+}
+
+static void on_drained(struct cop__stream *stream) { (void)stream; }
+
+static const struct cop__stream_events events = {
+    .connected = on_connected,
+    .bytes = on_bytes,
+    .ended = on_ended,
+    .drained = on_drained,
+    .closed = on_stream_closed,
+};
 
 static void on_timer(uv_timer_t *timer) { ask_next(timer->data); }
 
@@ -200,26 +240,17 @@ static void on_timer(uv_timer_t *timer) { ask_next(timer->data); }
 static bool ask(struct envoy *envoy, const struct cop__address *address)
 {
     struct attempt *attempt = calloc(1, sizeof *attempt);
-    int fd = attempt ? socket(address->storage.ss_family,
-                              SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)
-                     : -1;
-    if (fd < 0 || make_room(attempt, FRONT_SIZE) != 0 ||
-        (connect(fd, (const struct sockaddr *)&address->storage, address->length) !=
-             0 &&
-         errno != EINPROGRESS) ||
-        uv_poll_init(envoy->config.loop, &attempt->poll, fd) != 0) {
-        if (fd >= 0)
-            close(fd);
-        if (attempt)
-            free(attempt->input);
+    if (attempt == NULL || make_room(attempt, FRONT_SIZE) != 0) {
         free(attempt);
         return false;
     }
-    attempt->fd = fd;
+    cop__stream_init(&attempt->stream, &envoy->base);
     attempt->envoy = envoy;
-    attempt->poll.data = attempt;
     envoy->attempt = attempt;
-    return uv_poll_start(&attempt->poll, UV_WRITABLE, on_event) == 0;
+    envoy->handles++;
+    int connected = cop__stream_connect(
+        &attempt->stream, (const struct sockaddr *)&address->storage, address->length);
+    return connected == 1 ? send_question(attempt) : connected == 0;
 }
 
 /* Whom to ask as the i-th of a round; false if that is nobody. */
@@ -285,6 +316,12 @@ int envoy_create(const struct envoy_config *config, struct envoy **out)
     if (envoy == NULL)
         return COP_ENOMEM;
     envoy->config = *config;
+    envoy->base.loop = config->loop;
+    envoy->base.events = &events;
+    envoy->base.reads = &envoy->reads;
+    envoy->base.writes = &envoy->writes;
+    envoy->base.tls = config->tls;
+    envoy->handles = 1;
     envoy->question = make_question(config);
     if (envoy->question == NULL) {
         free(envoy);

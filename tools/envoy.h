@@ -18,6 +18,7 @@ struct envoy_config {
     const struct cluster *cluster; /* whose members are asked, in turn */
     cop_id self;                   /* not asked, and asked first is the next; or NONE */
     struct cop__address contact;   /* asked before all others; length 0: none */
+    struct cop__tls *tls;          /* for TCP; may be NULL */
     const char *name;              /* as a view has it */
     cop_incarnation incarnation;   /* of the life that wants to join */
     bool is_new;                   /* nobody of this name may be a member */
@@ -28,6 +29,8 @@ struct envoy_config {
      */
     void (*done)(void *context, int status, const struct cop_buf *invitation,
                  bool is_degraded);
+    /* Somebody there is not one of us, or thinks that of us. May be NULL. */
+    void (*refused)(void *context, const char *why, const char *detail);
     /* Nobody has answered yet, though all were asked. May be NULL. */
     void (*alone)(void *context);
     void *context;

@@ -27,6 +27,7 @@ struct keeper_config {
     const char *quorum;
     const char *detector; /* NULL: connections alone */
     bool tcp;
+    bool insecure;   /* TCP is not encrypted */
     bool is_private; /* ends with the process that started it */
 };
 
@@ -35,6 +36,8 @@ struct keeper_config {
  */
 #define KEEPER_SOCKET "keeper.sock"
 #define KEEPER_SOCKET_LONGEST sizeof(KEEPER_SOCKET)
+/* The key of the cluster in the directory, if it uses TCP. */
+#define KEEPER_KEY "key"
 #define KEEPER_MEMBERS_MAX 16384u
 
 /*

@@ -95,13 +95,14 @@ struct cop_buf *roll_encode(const struct roll *roll)
 {
     struct cop_buf *view = cop__view_encode(roll->view);
     size_t length = FIXED_SIZE + 4 + strlen(roll->shape) + 4 + strlen(roll->quorum) +
-                    4 + roll->event_count * EVENT_SIZE + 4;
+                    4 + strlen(roll->security) + 4 + roll->event_count * EVENT_SIZE + 4;
     struct cop_buf *buf = view ? cop_buf_create(length + view->length) : NULL;
     if (buf != NULL) {
         struct cop__writer writer = cop__writer(buf->data, buf->length);
         put_fixed(&writer, roll);
         put_text(&writer, roll->shape);
         put_text(&writer, roll->quorum);
+        put_text(&writer, roll->security);
         cop__put_u32(&writer, roll->event_count);
         for (uint32_t i = 0; i < roll->event_count; i++)
             put_event(&writer, &roll->events[i]);
@@ -133,6 +134,7 @@ int roll_decode(struct cop__bytes body, struct roll *out)
     get_fixed(&reader, &roll);
     get_text(&reader, roll.shape, sizeof roll.shape);
     get_text(&reader, roll.quorum, sizeof roll.quorum);
+    get_text(&reader, roll.security, sizeof roll.security);
     struct cop__list events = cop__get_list(&reader, EVENT_SIZE);
     struct cop__bytes view = cop__get_bytes(&reader);
     if (!cop__reader_is_done(&reader) || events.count > ROLL_EVENTS_MAX)

@@ -13,6 +13,8 @@
  */
 #define ROLL_EVENTS_MAX 64u
 
+#define ROLL_INSECURE "none"
+
 /* Something that a view changed. */
 struct roll_event {
     cop_epoch epoch;
@@ -31,6 +33,7 @@ struct roll {
     uint32_t n;
     cop_incarnation first;
     char shape[64], quorum[128];
+    char security[32]; /* "unix", "key ID", "certificates" or ROLL_INSECURE */
     struct cop_view *view;
     uint32_t event_count;
     struct roll_event events[ROLL_EVENTS_MAX]; /* the oldest first */

@@ -75,6 +75,8 @@ static bool is_allowed(enum setting which, const char *value, char *message,
                strcspn(value, " \t") == strlen(value);
     case SETTING_detector:
         return cluster_parse_detector(value, &detect) == 0;
+    case SETTING_key:
+        return true;
     case SETTINGS_COUNT:
         break;
     }

@@ -19,7 +19,8 @@
     X(timeout, "5s", "a time such as 500ms or 2s")                                     \
     X(quorum, "majority", "majority, none, fixed or has:NAMES")                        \
     X(detector, "connection",                                                          \
-      "connection, or ring:PERIOD such as ring:100ms, or ring:100ms,witnesses:2")
+      "connection, or ring:PERIOD such as ring:100ms, or ring:100ms,witnesses:2")      \
+    X(key, "", "the path of a key file, for TCP")
 
 enum setting {
 #define COP_SETTING_ENUM(key, value, text) SETTING_##key,

@@ -39,7 +39,7 @@ run "pkg-config, shared" "$scratch/shared"
 # shellcheck disable=SC2046
 "$CC" -o "$scratch/static" "$SOURCE/tests/install/consumer.c" \
     $(pkg-config --cflags coppice) "$libdir/libcoppice.a" \
-    $(pkg-config --libs libuv libcrypto) -pthread
+    $(pkg-config --libs libuv openssl) -pthread
 run "pkg-config, archive" "$scratch/static"
 
 cmake -S "$SOURCE/tests/install" -B "$scratch/build" -G Ninja \

@@ -47,7 +47,7 @@ bad 2 "bad name '../x'" coppice up -n 2 --name ../x
 bad 2 "bad name '.x'" coppice up -n 2 --name .x
 bad 2 "bad name ''" coppice up -n 2 --name ''
 bad 2 "bad transport 'udp'" coppice up -n 2 --transport udp
-bad 2 'type --insecure' coppice up -n 2 --transport tcp
+bad 2 '--insecure is for --transport tcp' coppice up -n 2 --insecure
 bad 2 "bad quorum 'most'" coppice up -n 2 --quorum most
 bad 2 "bad detector 'ring'" coppice up -n 2 --detector ring
 bad 2 "bad detector 'ring:1ns'" coppice up -n 2 --detector ring:1ns
@@ -193,6 +193,40 @@ printf "${id}0 a tcp:127.0.0.1:1\n1 b unix:b\n" >"$members"
 bad 2 "there is no member 'c'" coppice agent --members "$members" --id c
 bad 2 '--id takes one member' coppice agent --members "$members" --id 0,1
 bad 2 'type --insecure' coppice agent --members "$members" --id a
+bad 2 'go together' coppice agent --members "$members" --id a --ca x
+bad 2 'exclude each other' coppice agent --members "$members" --id a --key x --insecure
+bad 1 'No such file' coppice agent --members "$members" --id a --key "$scratch/none"
+bad 1 'No such file' coppice agent --members "$members" --id a --ca "$scratch/none" \
+    --cert "$scratch/none" --cert-key "$scratch/none"
+bad 2 'type --insecure' coppice join --contact tcp:127.0.0.1:9
+# Keys.
+bad 2 'which file' coppice key new
+bad 2 "not 'x'" coppice key x "$scratch/k"
+bad 2 '--name is for check and rotate' coppice key show --name default
+bad 2 'exclude each other' coppice key check --name default "$scratch/k"
+bad 3 "no cluster 'default'" coppice key rotate --name default
+bad 1 'No such file' coppice key show "$scratch/none"
+bad 1 'No such file' coppice key new "$scratch/none/k"
+bad 1 'not a key file' coppice key show "$scratch"
+(umask 077; printf 'use %064d\nnext %064d\nformer %064d\n' 1 2 3 >"$scratch/k")
+bad 1 'k:3: expected' coppice key show "$scratch/k"
+bad 1 'File exists' coppice key new "$scratch/k"
+printf 'use %064d\nuse %064d\n' 1 2 >"$scratch/k"
+bad 1 'k:2: expected' coppice key check "$scratch/k"
+printf 'use %063d\n' 1 >"$scratch/k"
+bad 1 'k:1: expected' coppice key rotate "$scratch/k"
+printf '# nothing\n' >"$scratch/k"
+bad 1 'no key in it' coppice key show "$scratch/k"
+head -c 5000 /dev/zero >"$scratch/k"
+bad 1 'too long' coppice key show "$scratch/k"
+printf 'use %064d\n' 1 >"$scratch/k"
+touch "$scratch/k.new"
+bad 1 'somebody else changes the key' coppice key rotate "$scratch/k"
+rm "$scratch/k.new"
+chmod 640 "$scratch/k"
+bad 4 'chmod 600' coppice key show "$scratch/k"
+bad 4 'chmod 600' coppice agent --members "$members" --id a --key "$scratch/k"
+rm "$scratch/k"
 bad 2 "--listen x: an address begins with" coppice agent --members "$members" --id a --listen x
 bad 1 'cannot listen on' coppice agent --members "$members" --id a \
     --listen "unix:$scratch/none/x"

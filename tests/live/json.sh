@@ -52,6 +52,8 @@ check coppice.ps.v1 coppice ps --json n3
 check coppice.probe.v1 coppice probe --json --count 3
 check coppice.view.v1 coppice view --json
 check coppice.join.v1 coppice join --json
+check coppice.key.v1 coppice key new --json "$scratch/key"
+check coppice.key.v1 coppice key rotate --json "$scratch/key"
 check coppice.config.v1 coppice config --json
 coppice down
 check coppice.bench.floor.v1 coppice bench floor -n 3 --arity 2 --rounds 7 --repetitions 2 --json

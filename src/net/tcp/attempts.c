@@ -15,6 +15,7 @@ enum meaning {
     SHORTAGE, /* of our own: says nothing about the other side */
     BUSY,     /* it is there, but did not take us now */
     REFUSED,  /* nobody is there */
+    UNPROVEN, /* somebody is there, but did not prove to be the one */
     SILENT,   /* nothing came back */
 };
 
@@ -37,6 +38,8 @@ static enum meaning meaning_of(int error)
     case UV_ENOENT:
     case UV_ENOTDIR:
         return REFUSED;
+    case COP__STREAM_UNPROVEN:
+        return UNPROVEN;
     default:
         return SILENT;
     }
@@ -74,6 +77,21 @@ static void say_short(struct cop__peers *peers, int error)
                  uv_strerror(error), (unsigned long long)held);
 }
 
+static void say_unproven(struct cop__peer *peer)
+{
+    struct cop__peers *peers = peer->peers;
+    const char *detail;
+    enum cop__fault fault = cop__stream_fault(&peer->attempt->stream, &detail);
+    uint64_t held;
+    if (cop__notice_is_due(&peers->unproven_to_us[fault], cop__clock_now(), &held))
+        cop__log(
+            peers->config.log, COP_LOG_WARN,
+            "whoever listens for member %u is not accepted: %s%s%s (%llu more like "
+            "this)",
+            (unsigned)peer->id, cop__fault_text(fault), *detail ? ": " : "", detail,
+            (unsigned long long)held);
+}
+
 void cop__attempt_failed(struct cop__peer *peer, int error)
 {
     struct cop__peers *peers = peer->peers;
@@ -92,6 +110,15 @@ void cop__attempt_failed(struct cop__peer *peer, int error)
         return;
     case REFUSED:
         give_up(peer, COP_DOWN_REFUSED);
+        return;
+    case UNPROVEN:
+        /* A byte may have been changed on the way, or a key is being rotated; but if it
+         * stays like this the member is not where it was. */
+        say_unproven(peer);
+        if (is_patient)
+            try_later(peer, pause_of(peer->failures));
+        else
+            give_up(peer, COP_DOWN_REFUSED);
         return;
     case SILENT:
         if (cop__notice_is_due(&peers->unreachable, cop__clock_now(), &held))

@@ -363,6 +363,20 @@ static void on_bye(struct cop__conn *conn)
     cop__peer_mark_dirty(peer);
 }
 
+/* As if the other side had said BYE: it is no sign of death, and nothing is lost. */
+void cop__conn_renew(struct cop__conn *conn)
+{
+    if (conn->state == COP__CONN_OPEN) {
+        cop__conn_say_bye(conn);
+        conn->has_progress = true; /* it is not its fault */
+        on_bye(conn);
+    } else if (conn->peer) {
+        cop__attempt_failed(conn->peer, UV_ECONNABORTED);
+    } else {
+        cop__conn_close(conn);
+    }
+}
+
 static void on_item(struct cop__conn *conn, struct cop__item *item)
 {
     if (item->type == COP__RECORD_FRAME && is_outsider(conn))
@@ -456,6 +470,36 @@ static void on_connected(struct cop__stream *stream, int error)
         cop__conn_greet(conn);
 }
 
+/* Somebody on the way has changed what a member sent: it is to be had again. */
+static void say_changed(struct cop__conn *conn)
+{
+    struct cop__peers *peers = conn->peers;
+    const char *detail;
+    uint64_t held;
+    cop__stream_fault(&conn->stream, &detail);
+    peers->config.stats->refused_garbage++;
+    if (cop__notice_is_due(&peers->nonsense, cop__clock_now(), &held))
+        cop__log(peers->config.log, COP_LOG_WARN,
+                 "cut the connection to member %u: what came is not what it sent: %s "
+                 "(%llu more like this)",
+                 (unsigned)conn->peer->id, detail, (unsigned long long)held);
+}
+
+/* A stranger that is not one of us: it learns no more than that, and the log says it once. */
+static void on_unproven(struct cop__conn *conn)
+{
+    struct cop__peers *peers = conn->peers;
+    const char *detail;
+    enum cop__fault fault = cop__stream_fault(&conn->stream, &detail);
+    uint64_t held;
+    peers->config.stats->refused_unproven++;
+    if (cop__notice_is_due(&peers->unproven[fault], cop__clock_now(), &held))
+        cop__log(peers->config.log, COP_LOG_WARN,
+                 "refused a connection: %s%s%s (%llu more like this)",
+                 cop__fault_text(fault), *detail ? ": " : "", detail,
+                 (unsigned long long)held);
+}
+
 static void on_ended(struct cop__stream *stream, int error)
 {
     struct cop__conn *conn = (struct cop__conn *)stream;
@@ -466,9 +510,13 @@ static void on_ended(struct cop__stream *stream, int error)
         return;
     case COP__CONN_STRANGER:
     case COP__CONN_GUEST:
+        if (error == COP__STREAM_UNPROVEN)
+            on_unproven(conn);
         cop__conn_close(conn);
         return;
     case COP__CONN_OPEN:
+        if (error == COP__STREAM_UNPROVEN)
+            say_changed(conn);
         cop__conn_lost(conn, error);
         return;
     case COP__CONN_CLOSING:

@@ -350,6 +350,7 @@ static struct cop__peers_config peers_config(struct cop__tcp *tcp)
         .clock = &tcp->clock,
         .loop = config->loop,
         .runner = config->runner,
+        .tls = config->tls,
         .log = config->log,
         .stats = &tcp->stats,
         .listen_fd = config->listen_fd,
@@ -517,6 +518,15 @@ void cop__tcp_answer(struct cop__tcp *tcp, uint64_t guest, const struct cop_buf 
 {
     if (!tcp->is_closing)
         cop__peers_answer(tcp->peers, guest, bytes);
+}
+
+void cop__tcp_rekeyed(struct cop__tcp *tcp)
+{
+    if (tcp->is_closing)
+        return;
+    cop__peers_renew(tcp->peers);
+    /* As after a submission: nothing on the loop has happened. */
+    cop__peers_flush(tcp->peers);
 }
 
 const struct cop_node *cop__tcp_node(const struct cop__tcp *tcp) { return tcp->node; }

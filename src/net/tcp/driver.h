@@ -16,6 +16,7 @@
  */
 struct cop__tcp;
 struct cop__runner;
+struct cop__tls;
 
 /* Where a member listens. `length` 0: address not known. */
 struct cop__address {
@@ -41,6 +42,13 @@ struct cop__tcp_config {
     struct cop_detect detect;
     const char *name, *where; /* `where`: its address as the others are told it */
     bool spare;
+
+    /*
+     * What TCP connections are encrypted with, and both sides of them prove who they are
+     * (net/tls/tls.h); borrowed. NULL: whoever can connect is believed. Unix sockets are
+     * never encrypted, and are for processes of the same user and of root.
+     */
+    struct cop__tls *tls;
 
     int listen_fd; /* bound and listening, TCP or Unix; the driver owns it from now on */
     /* The address of a member; called when one is needed. 0 or COP_ENOENT. */
@@ -80,10 +88,12 @@ struct cop__tcp_stats {
     uint64_t refused_version, refused_cluster, refused_identity, refused_garbage;
     uint64_t timed_out, resent_frames, acks_sent, writes, reads;
     uint64_t backlog_bytes;
-    uint64_t skipped_frames; /* of an unknown kind or a newer minor version */
-    uint64_t dropped_frames; /* for a peer for whom too many were waiting already */
-    uint64_t shortages;      /* how often descriptors, memory or ports were short */
-    uint64_t aged_out;       /* connections closed because nobody used them */
+    uint64_t skipped_frames;   /* of an unknown kind or a newer minor version */
+    uint64_t dropped_frames;   /* for a peer for whom too many were waiting already */
+    uint64_t shortages;        /* how often descriptors, memory or ports were short */
+    uint64_t aged_out;         /* connections closed because nobody used them */
+    uint64_t refused_unproven; /* connections whose other side did not prove itself */
+    uint64_t refused_rate;     /* connections that came too fast from one address */
 };
 
 /*
@@ -106,6 +116,11 @@ const struct cop__tcp_stats *cop__tcp_stats(const struct cop__tcp *tcp);
  * gone, or does not read, gets nothing.
  */
 void cop__tcp_answer(struct cop__tcp *tcp, uint64_t guest, const struct cop_buf *bytes);
+/*
+ * The keys of `tls` have changed: connections that were made with one that is no longer
+ * accepted are made again. Nothing is lost by that.
+ */
+void cop__tcp_rekeyed(struct cop__tcp *tcp);
 /* Says BYE to everyone, closes all handles, then calls `closed` (may be NULL) from the loop. */
 void cop__tcp_close(struct cop__tcp *tcp, void (*closed)(void *context));
 

@@ -298,6 +298,15 @@ int cop__peers_release(struct cop__peers *peers, cop_id id)
     return 0;
 }
 
+void cop__peers_renew(struct cop__peers *peers)
+{
+    for (struct cop__conn *conn = peers->first, *next; conn; conn = next) {
+        next = conn->next;
+        if (!cop__stream_is_current(&conn->stream))
+            cop__conn_renew(conn);
+    }
+}
+
 int cop__peers_cut(struct cop__peers *peers, cop_id id)
 {
     struct cop__peer *peer = cop__map_get(&peers->table, id);
@@ -333,6 +342,7 @@ int cop__peers_create(const struct cop__peers_config *config, struct cop__peers 
     peers->dirty_end = &peers->dirty;
     peers->base.loop = config->loop;
     peers->base.runner = config->runner;
+    peers->base.tls = config->tls;
     peers->base.events = &cop__conn_events;
     peers->base.reads = &config->stats->reads;
     peers->base.writes = &config->stats->writes;

@@ -34,6 +34,7 @@ struct cop__peers_config {
     struct cop__clock *clock;
     uv_loop_t *loop;
     struct cop__runner *runner; /* may be NULL */
+    struct cop__tls *tls;       /* may be NULL */
     const struct cop_log *log;
     struct cop__tcp_stats *stats;
     int listen_fd; /* owned from now on; -1 for none */
@@ -73,6 +74,9 @@ void cop__peers_answer(struct cop__peers *peers, uint64_t guest,
 /* Writes what was sent since the last time: one system call for each peer. */
 void cop__peers_flush(struct cop__peers *peers);
 bool cop__peers_is_dirty(const struct cop__peers *peers);
+
+/* Makes connections again whose keys are no longer accepted. */
+void cop__peers_renew(struct cop__peers *peers);
 
 /* Breaks the connection to a member as if the network had (tests). COP_ENOENT if there is
  * none. */

@@ -76,6 +76,7 @@ struct cop__peers {
 
     struct cop__notice refused_them[COP__REFUSAL_COUNT];
     struct cop__notice refused_us[COP__REFUSAL_COUNT];
+    struct cop__notice unproven[COP__FAULT_COUNT], unproven_to_us[COP__FAULT_COUNT];
     struct cop__notice nonsense, shortage, unreachable, overflow, strangers_full;
 
     struct cop__stream_base
@@ -129,6 +130,8 @@ void cop__conn_expect(struct cop__conn *conn);
 void cop__conn_review(struct cop__conn *conn);
 /* An open connection broke. */
 void cop__conn_lost(struct cop__conn *conn, int error);
+/* What it was made with is no longer accepted: another one takes its place. */
+void cop__conn_renew(struct cop__conn *conn);
 /* Bytes for a guest. */
 void cop__conn_answer(struct cop__conn *conn, const struct cop_buf *bytes);
 void cop__conn_say_bye(struct cop__conn *conn);
