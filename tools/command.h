@@ -24,6 +24,7 @@
     X(INVITE, 5, "agent: an invitation for somebody; also for guests")                 \
     X(LEAVE, 6, "agent: leave the cluster with a goodbye")                             \
     X(REPORT, 7, "agent: take a member for dead, because somebody knows")              \
+    X(EVENTS, 8, "agent: whom it suspected, and what has changed; the same")           \
     X(LIST, 16, "keeper: the members and how they are")                                \
     X(SIGNAL, 17, "keeper: send members a signal")                                     \
     X(RESTART, 18, "keeper: start members again")                                      \
