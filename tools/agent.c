@@ -134,6 +134,7 @@ static void note_event(struct roll *roll, const struct roll_event *event)
         roll->event_count--;
     }
     roll->events[roll->event_count++] = *event;
+    roll->event_total++;
 }
 
 static void note_view(struct agent *agent, struct cop_view *view)
@@ -141,8 +142,14 @@ static void note_view(struct agent *agent, struct cop_view *view)
     struct roll *roll = &agent->roll;
     struct roll_event event = {.epoch = cop_view_epoch(view), .at_ns = now_ns()};
     uint64_t at = 0;
-    while (roll->view && cop_view_compare(roll->view, view, &at, &event.change))
+    while (roll->view && cop_view_compare(roll->view, view, &at, &event.change)) {
+        struct cop_member member;
+        event.presence = event.change.kind == COP_VIEW_LEFT &&
+                                 cop_view_member(view, event.change.id, &member) == 0
+                             ? member.presence
+                             : COP_PRESENT;
         note_event(roll, &event);
+    }
     cop_view_ref(view);
     cop_view_unref(roll->view);
     roll->view = view;
@@ -151,6 +158,7 @@ static void note_view(struct agent *agent, struct cop_view *view)
     roll->incarnation = agent->incarnation;
     roll->is_member = cop_view_has(view, agent->id, agent->incarnation);
     roll->serial++;
+    agent->diary_serial++;
 }
 
 static bool listens_by_unix(const struct agent *agent)
@@ -241,6 +249,13 @@ static void on_degraded(void *context, bool is_degraded)
     answer_change(agent);
 }
 
+static void on_suspicion(void *context)
+{
+    struct agent *agent = context;
+    agent->diary_serial++;
+    answer_diary(agent);
+}
+
 static void ask_to_join(struct agent *agent);
 
 static void on_out(void *context, int why)
@@ -305,6 +320,7 @@ static int start_node(struct agent *agent, struct cop_view *view)
         .installed = on_installed,
         .degraded = on_degraded,
         .out = on_out,
+        .suspicion = on_suspicion,
         .guest = on_guest,
         .failed = on_failed,
         .context = agent,

@@ -3,9 +3,9 @@
 #define COP_TOOLS_AGENT_PARTS_H
 
 #include "agent.h"
+#include "diary.h"
 #include "envoy.h"
 #include "net/tcp/runner.h"
-#include "roll.h"
 #include "runs.h"
 #include "serve.h"
 #include "signals.h"
@@ -50,6 +50,7 @@ struct agent {
 
     struct cop_view *start; /* of the static start */
     struct roll roll;       /* what is told of the view; the view is NULL without one */
+    uint64_t diary_serial;  /* another one after every change of what is in a diary */
     struct cop_stats stats;
     struct cop_log log;
     cop_time started_ns;
@@ -76,6 +77,8 @@ bool answer_complete(struct agent *agent, uint64_t token, int status,
                      const struct cop_buf *result);
 /* The view, or what is thought of it, has changed: who waits for that is answered. */
 void answer_change(struct agent *agent);
+/* Something happened that a diary has. */
+void answer_diary(struct agent *agent);
 /* The session is gone. */
 void answer_closed(struct agent *agent, const struct session *session);
 /* The node is gone: all that wait for it get this status. */

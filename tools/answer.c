@@ -112,10 +112,43 @@ static void end_asks(struct agent *agent, enum verb verb, int status,
     }
 }
 
+static bool has_ask(const struct agent *agent, enum verb verb)
+{
+    const struct ask *ask = agent->asks;
+    while (ask != NULL && ask->verb != verb)
+        ask = ask->next;
+    return ask != NULL;
+}
+
 void answer_change(struct agent *agent)
 {
     struct cop_buf *body = agent->roll.view ? roll_encode(&agent->roll) : NULL;
     end_asks(agent, VERB_VIEW, body ? 0 : COP_ESTATE, body);
+    cop_buf_unref(body);
+    agent->diary_serial++;
+    answer_diary(agent);
+}
+
+static struct cop_buf *make_diary(const struct agent *agent)
+{
+    struct diary *diary = malloc(sizeof *diary);
+    if (diary == NULL)
+        return NULL;
+    diary->serial = agent->diary_serial;
+    diary->roll = agent->roll;
+    diary->count = cop_node_events(cop__tcp_node(agent->tcp), 0, diary->suspicions,
+                                   COP_SUSPICIONS_MAX);
+    struct cop_buf *body = diary_encode(diary);
+    free(diary);
+    return body;
+}
+
+void answer_diary(struct agent *agent)
+{
+    if (agent->tcp == NULL || agent->roll.view == NULL || !has_ask(agent, VERB_EVENTS))
+        return;
+    struct cop_buf *body = make_diary(agent);
+    end_asks(agent, VERB_EVENTS, body ? 0 : COP_ENOMEM, body);
     cop_buf_unref(body);
 }
 
@@ -204,6 +237,18 @@ static void on_view(struct agent *agent, const struct caller *caller,
     else if (known != agent->roll.serial)
         reply_body(agent, caller, roll_encode(&agent->roll));
     else if (add_ask(agent, caller, VERB_VIEW, 0) == NULL)
+        reply(agent, caller, COP_ENOMEM, NULL);
+}
+
+static void on_events(struct agent *agent, const struct caller *caller,
+                      struct cop__bytes body)
+{
+    uint64_t known;
+    if (number_decode(body, &known) != 0)
+        reply(agent, caller, COP_EMALFORMED, NULL);
+    else if (known != agent->diary_serial)
+        reply_body(agent, caller, make_diary(agent));
+    else if (add_ask(agent, caller, VERB_EVENTS, 0) == NULL)
         reply(agent, caller, COP_ENOMEM, NULL);
 }
 
@@ -315,6 +360,9 @@ static void answer(struct agent *agent, const struct caller *caller, enum verb v
         return;
     case VERB_REPORT:
         on_report(agent, caller, body);
+        return;
+    case VERB_EVENTS:
+        on_events(agent, caller, body);
         return;
     case VERB_PROBE:
         runs_start(&agent->runs, caller->session, body);

@@ -252,6 +252,19 @@ static int receive_all(struct client *client, uint8_t *data, size_t length,
     return 0;
 }
 
+bool client_is_ready(const struct client *client, cop_time timeout_ns)
+{
+    cop_time deadline = now_ns() + timeout_ns;
+    for (;;) {
+        struct pollfd wait = {.fd = client->fd, .events = POLLIN};
+        cop_time now = now_ns();
+        cop_time left = deadline > now ? deadline - now : 0;
+        int ready = poll(&wait, 1, (int)((left + COP_MSEC - 1) / COP_MSEC));
+        if (ready >= 0 || errno != EINTR)
+            return ready != 0;
+    }
+}
+
 int client_receive(struct client *client, cop_time timeout_ns, struct client_reply *out)
 {
     uint8_t front[COP__RECORD_SIZE + COP__HEADER_SIZE];

@@ -46,6 +46,8 @@ int client_send(struct client *client, enum verb verb, const struct cop_buf *bod
  */
 int client_receive(struct client *client, cop_time timeout_ns,
                    struct client_reply *out);
+/* Whether something comes, or the other end goes, within this time. */
+bool client_is_ready(const struct client *client, cop_time timeout_ns);
 /* Both. */
 int client_call(struct client *client, enum verb verb, const struct cop_buf *body,
                 cop_time timeout_ns, struct client_reply *out);

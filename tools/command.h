@@ -25,6 +25,7 @@
     X(LEAVE, 6, "agent: leave the cluster with a goodbye")                             \
     X(REPORT, 7, "agent: take a member for dead, because somebody knows")              \
     X(REKEY, 8, "agent: read its key again, and use it")                               \
+    X(EVENTS, 9, "agent: whom it suspected, and what has changed; the same")           \
     X(LIST, 16, "keeper: the members and how they are")                                \
     X(SIGNAL, 17, "keeper: send members a signal")                                     \
     X(RESTART, 18, "keeper: start members again")                                      \

@@ -6,12 +6,13 @@
 #include "view/view.h"
 
 #include <coppice/error.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define FIXED_SIZE (4u + 8 + 1 + 1 + 8 + 8 + 5 * 8 + 4 + 8)
-#define EVENT_SIZE (8u + 8 + 1 + 4 + 4 + 4 + 4)
+#define FIXED_SIZE (4u + 8 + 1 + 1 + 8 + 8 + 5 * 8 + 4 + 8 + 8)
+#define EVENT_SIZE (8u + 8 + 1 + 1 + 4 + 4 + 4 + 4)
 
 /* ---- bytes ----------------------------------------------------------------------- */
 
@@ -38,6 +39,7 @@ static void put_event(struct cop__writer *writer, const struct roll_event *event
     cop__put_u64(writer, event->epoch);
     cop__put_u64(writer, event->at_ns);
     cop__put_u8(writer, (uint8_t)event->change.kind);
+    cop__put_u8(writer, (uint8_t)event->presence);
     cop__put_u32(writer, event->change.id);
     cop__put_u32(writer, event->change.role);
     cop__put_u32(writer, event->change.old_worker);
@@ -49,11 +51,12 @@ static void get_event(struct cop__reader *reader, struct roll_event *event)
     event->epoch = cop__get_u64(reader);
     event->at_ns = cop__get_u64(reader);
     event->change.kind = (enum cop_view_change_kind)cop__get_u8(reader);
+    event->presence = (enum cop_presence)cop__get_u8(reader);
     event->change.id = cop__get_u32(reader);
     event->change.role = cop__get_u32(reader);
     event->change.old_worker = cop__get_u32(reader);
     event->change.new_worker = cop__get_u32(reader);
-    if (event->change.kind > COP_VIEW_REPLACED)
+    if (event->change.kind > COP_VIEW_REPLACED || event->presence > COP_LEFT)
         reader->failed = true;
 }
 
@@ -72,6 +75,7 @@ static void put_fixed(struct cop__writer *writer, const struct roll *roll)
     cop__put_u64(writer, roll->times.epoch);
     cop__put_u32(writer, roll->n);
     cop__put_u64(writer, roll->first);
+    cop__put_u64(writer, roll->event_total);
 }
 
 static void get_fixed(struct cop__reader *reader, struct roll *roll)
@@ -89,6 +93,7 @@ static void get_fixed(struct cop__reader *reader, struct roll *roll)
     roll->times.epoch = cop__get_u64(reader);
     roll->n = cop__get_u32(reader);
     roll->first = cop__get_u64(reader);
+    roll->event_total = cop__get_u64(reader);
 }
 
 struct cop_buf *roll_encode(const struct roll *roll)
@@ -202,6 +207,39 @@ cop_id roll_find(const struct roll *roll, const struct cluster *cluster,
         cop_view_member(roll->view, (cop_id)number, &member) == 0)
         return (cop_id)number;
     return COP_ID_NONE;
+}
+
+/* ---- what changed ---------------------------------------------------------------- */
+
+const char *roll_event_name(const struct roll_event *event)
+{
+    switch (event->change.kind) {
+    case COP_VIEW_JOINED:
+        return "joined";
+    case COP_VIEW_LEFT:
+        return event->presence == COP_LEFT ? "left" : "removed";
+    case COP_VIEW_RETURNED:
+        return "returned";
+    case COP_VIEW_REPLACED:
+        return "replaced";
+    }
+    return "?";
+}
+
+void roll_event_text(const struct roll *roll, const struct cluster *cluster,
+                     const struct roll_event *event, char *out, size_t size)
+{
+    char name[COP_NAME_MAX + 1], before[COP_NAME_MAX + 1];
+    const struct cop_view_change *change = &event->change;
+    if (change->kind != COP_VIEW_REPLACED) {
+        roll_name(roll, cluster, change->id, name);
+        snprintf(out, size, "%s %s", name, roll_event_name(event));
+        return;
+    }
+    roll_name(roll, cluster, change->new_worker, name);
+    roll_name(roll, cluster, change->old_worker, before);
+    snprintf(out, size, "%s has the rank %" PRIu32 " of %s",
+             change->new_worker == COP_ID_NONE ? "nobody" : name, change->role, before);
 }
 
 /* ---- who is what ----------------------------------------------------------------- */

@@ -21,6 +21,7 @@ struct roll_event {
     cop_time
         at_ns; /* when this agent installed it, on this machine's monotonic clock */
     struct cop_view_change change;
+    enum cop_presence presence; /* LEFT: how it went */
 };
 
 struct roll {
@@ -35,9 +36,17 @@ struct roll {
     char shape[64], quorum[128];
     char security[32]; /* "unix", "key ID", "certificates" or ROLL_INSECURE */
     struct cop_view *view;
+    uint64_t event_total; /* ever, in this process */
     uint32_t event_count;
     struct roll_event events[ROLL_EVENTS_MAX]; /* the oldest first */
 };
+
+/* "joined", "left", "removed", "returned" or "replaced". */
+const char *roll_event_name(const struct roll_event *event);
+/* The same as a sentence: "n3 joined". */
+#define ROLL_TEXT_SIZE (2 * COP_NAME_MAX + 64)
+void roll_event_text(const struct roll *roll, const struct cluster *cluster,
+                     const struct roll_event *event, char *out, size_t size);
 
 struct cop_buf *roll_encode(const struct roll *roll);
 /* 0, COP_EMALFORMED, COP_ENOMEM. The view is the caller's. */

@@ -134,6 +134,8 @@ enum cop_effect_kind {
     COP_EFFECT_OUT, /* this life is over: 0 it left; COP_EREMOVED it was removed; COP_ELOST
                        it found nobody to let it in, and needs another invitation.
                        Nothing comes of the node any more; a new life may join */
+    COP_EFFECT_SUSPICION, /* cop_node_events has a record that is new, or has an outcome
+                             now; once a step at most */
 };
 
 struct cop_effect {

@@ -322,13 +322,12 @@ static void record_view(struct cop_node *node, const struct cop_view *old)
             continue;
         cop_incarnation was = cop_view_incarnation(old, change.id);
         cop_incarnation is = cop_view_incarnation(node->view, change.id);
-        if (cop_view_has(old, change.id, was)) {
+        if (cop_view_has(old, change.id, was))
             cop__record_death(node, change.id, was);
-            cop__record_outcome(node, change.id, was, COP_OUTCOME_REMOVED);
-        }
         if (cop_view_has(node->view, change.id, is))
             cop__record_life(node, change.id, is);
     }
+    cop__record_view(node);
 }
 
 /* The tree is another one. */

@@ -99,6 +99,7 @@ struct cop__records {
     struct cop_suspicion *events; /* a ring */
     uint32_t event_capacity;
     uint64_t event_count; /* ever */
+    uint32_t said_at;     /* where among the effects of a step I said that there is more */
 };
 
 /*
@@ -238,6 +239,8 @@ void cop__record_accusation(struct cop_node *node, cop_id accuser, cop_id accuse
 /* What came of the pending ones about this life. */
 void cop__record_outcome(struct cop_node *node, cop_id accused,
                          cop_incarnation incarnation, enum cop_outcome outcome);
+/* The view is another one: whose life it ended, that is what came of it. */
+void cop__record_view(struct cop_node *node);
 bool cop__record_is_pending(const struct cop_node *node, cop_id accused);
 /* Counts a death, once for each time that a life was alive. */
 void cop__record_death(struct cop_node *node, cop_id id, cop_incarnation incarnation);

@@ -217,7 +217,8 @@ void cop__trace_effects(struct cop_sim *sim, cop_id id)
                             (unsigned)effect->peer);
         else if (effect->kind == COP_EFFECT_CLOSE)
             cop__trace_line(sim, "%u > close %u", (unsigned)id, (unsigned)effect->peer);
-        else if (effect->kind != COP_EFFECT_COMPLETE)
+        else if (effect->kind != COP_EFFECT_COMPLETE &&
+                 effect->kind != COP_EFFECT_SUSPICION)
             trace_state(sim, id, effect);
     }
 }

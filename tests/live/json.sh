@@ -51,6 +51,7 @@ coppice kill n3
 check coppice.ps.v1 coppice ps --json n3
 check coppice.probe.v1 coppice probe --json --count 3
 check coppice.view.v1 coppice view --json
+check coppice.event.v1 coppice events --json
 check coppice.join.v1 coppice join --json
 check coppice.key.v1 coppice key new --json "$scratch/key"
 check coppice.key.v1 coppice key rotate --json "$scratch/key"

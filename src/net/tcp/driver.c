@@ -34,6 +34,7 @@ enum telling {
     TELL_VIEW,
     TELL_DEGRADED,
     TELL_OUT,
+    TELL_SUSPICION,
     TELL_GUEST
 };
 struct told {
@@ -179,6 +180,10 @@ static void carry_out(struct cop__tcp *tcp, const struct cop_effect *effect)
     case COP_EFFECT_OUT:
         tell_effect(tcp, TELL_OUT, effect);
         break;
+    case COP_EFFECT_SUSPICION:
+        if (tcp->config.suspicion)
+            tell_effect(tcp, TELL_SUSPICION, effect);
+        break;
     }
     if (error != 0)
         stop_node(tcp, error);
@@ -290,6 +295,9 @@ static void tell(const struct cop__tcp_config *config, const struct told *told)
     case TELL_OUT:
         if (config->out)
             config->out(context, told->status);
+        return;
+    case TELL_SUSPICION:
+        config->suspicion(context);
         return;
     case TELL_GUEST:
         config->guest(context, told->token, told->result);

@@ -66,6 +66,8 @@ struct cop__tcp_config {
     void (*deliver)(void *context, cop_id from, cop_incarnation incarnation,
                     struct cop_buf *bytes);
     void (*out)(void *context, int why);
+    /* The effect SUSPICION. NULL: nobody wants to know. */
+    void (*suspicion)(void *context);
     /*
      * Somebody who is no member, and need not become one, sent a COMMAND to the address of
      * members. NULL: such are cut off. The payload is borrowed.
