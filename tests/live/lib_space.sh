@@ -77,6 +77,7 @@ view_on() {
 # they_see "HOSTS" MEMBERS: whether each of them has this view, the same one.
 they_see() {
     local host epoch=
+    [ -n "$1" ] || die "they_see: who?"
     for host in $1; do
         view_on "$host" || return 1
         [ "$(field members)" = "$2" ] || return 1
@@ -113,4 +114,46 @@ is_degraded() {
 epoch_on() {
     view_on "$1" || true
     field epoch
+}
+
+incarnation_on() {
+    view_on "$1" || true
+    field incarnation
+}
+
+# ---- every view that anybody has ---------------------------------------------------------
+
+watch_one() {
+    "$SWITCH" --in - bash -c 'while :; do "$0" view --watch --json --agent "$1"; sleep 0.1
+        done' "$COPPICE" "$scratch/$1.cmd" >>"$scratch/$1.views" 2>/dev/null &
+    watchers+=($!)
+}
+
+# From now on each agent's views are written down.
+watchers=()
+watch_all() {
+    local host
+    for host in $(everyone); do
+        watch_one "$host"
+        patiently test -s "$scratch/$host.views"
+    done
+}
+
+# How many views this host had until now.
+views_seen() {
+    grep -o '"epoch":[0-9]*,"root"' "$scratch/$1.views" | sort -u | wc -l
+}
+
+# One view for each epoch, everywhere.
+check_watched() {
+    local pid twice
+    twice=$(cat "$scratch"/*.views | grep '"in_view":true' |
+        sed 's/.*"epoch":\([0-9]*\),"root":"\([^"]*\)".*"members":"\([^"]*\)".*/\1 \2 \3/' |
+        sort -u | awk '{ if ($1 == last) print; last = $1 }')
+    [ -z "$twice" ] || die "two views with one epoch: $twice"
+    for pid in "${watchers[@]}"; do
+        kill -KILL "$pid" 2>/dev/null || true
+        wait "$pid" 2>/dev/null || true
+    done
+    watchers=()
 }

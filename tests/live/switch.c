@@ -20,6 +20,8 @@
  *                                switch between them until the command ends
  * live_switch --in HOST COMMAND...   becomes the command on that host; only below the
  *                                    first; with HOST "-" it stays where it is
+ * live_switch --stop PID             stops a process, and prints when: nanoseconds of the
+ *                                    clock that agents have
  *
  * The command has descriptor 98 for orders to the switch (rules_order), a line each, and 99
  * for answers, a line for each order. When the switch is killed so is the command; what
@@ -322,15 +324,31 @@ static int enter(const char *host, char **command)
     return EXIT_FAILURE;
 }
 
+/* ---- a moment -------------------------------------------------------------------- */
+
+static int stop(const char *text)
+{
+    char *end;
+    long pid = strtol(text, &end, 10);
+    uint64_t when = now_ns();
+    if (*end != '\0' || pid <= 1 || kill((pid_t)pid, SIGSTOP) != 0)
+        return say_error("it cannot be stopped");
+    printf("%llu\n", (unsigned long long)when);
+    return EXIT_SUCCESS;
+}
+
 int main(int argc, char **argv)
 {
+    if (argc == 3 && strcmp(argv[1], "--stop") == 0)
+        return stop(argv[2]);
     if (argc > 3 && strcmp(argv[1], "--in") == 0)
         return enter(argv[2], argv + 3);
     char *end = NULL;
     unsigned long count = argc > 2 ? strtoul(argv[1], &end, 10) : 0;
     if (count == 0 || count > HOSTS_MAX || *end != '\0') {
         fputs("usage: live_switch HOSTS COMMAND...\n"
-              "       live_switch --in HOST COMMAND...\n",
+              "       live_switch --in HOST COMMAND...\n"
+              "       live_switch --stop PID\n",
               stderr);
         return 2;
     }
