@@ -64,7 +64,8 @@ function(coppice_add_script name label timeout script)
     set(environment "SOURCE=${PROJECT_SOURCE_DIR}" "BUILD=${PROJECT_BINARY_DIR}"
                     "CC=${CMAKE_C_COMPILER}")
     if(TARGET coppice)
-        list(APPEND environment "COPPICE=$<TARGET_FILE:coppice>")
+        list(APPEND environment "COPPICE=$<TARGET_FILE:coppice>"
+                                "SWITCH=$<TARGET_FILE_DIR:coppice>/live_switch")
     endif()
     set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT ${timeout}
         SKIP_RETURN_CODE 77 ENVIRONMENT "${environment}")
@@ -94,6 +95,10 @@ file(GLOB scripts CONFIGURE_DEPENDS ${tests}/live/*.sh)
 list(FILTER scripts EXCLUDE REGEX "/(lib|common)[^/]*\\.sh$")
 list(LENGTH scripts count)
 if(TARGET coppice)
+    # The network of those who need one of their own.
+    file(GLOB sources CONFIGURE_DEPENDS ${tests}/live/*.c)
+    add_executable(live_switch ${sources})
+    target_link_libraries(live_switch PRIVATE coppice_flags coppice_system)
     foreach(script IN LISTS scripts)
         get_filename_component(name ${script} NAME_WE)
         string(REGEX REPLACE "^(test|live)_" "" name ${name})
