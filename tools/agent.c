@@ -249,6 +249,27 @@ static void on_degraded(void *context, bool is_degraded)
     answer_change(agent);
 }
 
+/* What the guard keeps this member, as the root, from removing. */
+static void on_held(void *context)
+{
+    struct agent *agent = context;
+    struct roll *roll = &agent->roll;
+    char *names = NULL;
+    roll->held_total =
+        cop_node_held(cop__tcp_node(agent->tcp), roll->held, ROLL_HELD_MAX);
+    roll->held_ns = now_ns();
+    roll->serial++;
+    if (roll->held_total > 0)
+        names = roll_fold(roll, agent->config->cluster, roll->held, roll_held(roll));
+    if (roll->held_total > 0)
+        cop__log(&agent->log, COP_LOG_WARN, "the guard holds %u removals: %s",
+                 (unsigned)roll->held_total, names ? names : "?");
+    else
+        cop__log(&agent->log, COP_LOG_INFO, "the guard holds no removals any more");
+    free(names);
+    answer_change(agent);
+}
+
 static void on_suspicion(void *context)
 {
     struct agent *agent = context;
@@ -263,6 +284,7 @@ static void on_out(void *context, int why)
     struct agent *agent = context;
     agent->roll.is_member = false;
     agent->roll.is_degraded = false;
+    agent->roll.held_total = 0;
     agent->roll.serial++;
     close_node(agent, why == 0 ? COP_ESTATE : why);
     if (why == 0) {
@@ -311,6 +333,7 @@ static int start_node(struct agent *agent, struct cop_view *view)
         .quorum_count = cluster->quorum_ids.count,
         .detect = cluster->detect,
         .tls = config->tls,
+        .guard = cluster->guard,
         .name = joins ? config->name : NULL,
         .where = joins ? (config->where ? config->where : "") : NULL,
         .spare = config->is_spare,
@@ -320,6 +343,7 @@ static int start_node(struct agent *agent, struct cop_view *view)
         .installed = on_installed,
         .degraded = on_degraded,
         .out = on_out,
+        .held = on_held,
         .suspicion = on_suspicion,
         .guest = on_guest,
         .failed = on_failed,

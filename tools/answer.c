@@ -76,7 +76,8 @@ static void submit(struct agent *agent, const struct caller *caller, enum verb v
 static struct cop_buf *make_invited(const struct agent *agent,
                                     const struct cop_buf *result)
 {
-    struct invited invited = {.degraded = agent->roll.is_degraded,
+    struct invited invited = {.degraded =
+                                  agent->roll.is_degraded || agent->roll.held_total > 0,
                               .invitation = {result->data, result->length}};
     return invited_encode(&invited);
 }

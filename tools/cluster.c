@@ -249,6 +249,16 @@ static int resolve_quorum(struct cluster *cluster, const char *path, char *messa
     return 0;
 }
 
+static int read_guard(struct cluster *cluster, const char *value, char *message,
+                      size_t size)
+{
+    uint64_t number;
+    if (parse_number(value, 0, CLUSTER_GUARD_MAX, &number) != 0)
+        return bad(message, size, "guard is a number of removals a minute, 0 for any");
+    cluster->guard = (uint32_t)number;
+    return 0;
+}
+
 /* "key value" in front of the members. */
 static int read_setting(struct cluster *cluster, const char *line, char *message,
                         size_t size)
@@ -260,6 +270,8 @@ static int read_setting(struct cluster *cluster, const char *line, char *message
         return read_quorum(cluster, value, message, size);
     if (strcmp(key, "detector") == 0)
         return read_detector(cluster, value, message, size);
+    if (strcmp(key, "guard") == 0)
+        return read_guard(cluster, value, message, size);
     if (strcmp(key, "directory") == 0) {
         if (strlen(value) >= sizeof cluster->directory || value[0] != '/')
             return bad(message, size, "the directory is a path from the root");
@@ -502,7 +514,8 @@ char *cluster_describe(const struct cluster *cluster, size_t *length)
     fprintf(out, "\ninstance %" PRIu64 "\nfirst %" PRIu64 "\nshape %s\nquorum %s\n",
             cluster->instance, cluster->first, cluster->shape_text,
             cluster->quorum_text);
-    fprintf(out, "detector %s\n", cluster->detector_text);
+    fprintf(out, "detector %s\nguard %" PRIu32 "\n", cluster->detector_text,
+            cluster->guard);
     if (realpath(cluster->directory, directory) != NULL)
         fprintf(out, "directory %s\n", directory);
     size_t at = cluster->index[0];

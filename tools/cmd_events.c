@@ -108,6 +108,24 @@ static void print_suspicion(const struct screen *screen,
     putchar('\n');
 }
 
+/* Folded names of those that the guard holds; to be freed. */
+static char *fold_held(const struct screen *screen, const struct roll *held)
+{
+    return roll_fold(&screen->diary->roll, screen->cluster, held->held,
+                     roll_held(held));
+}
+
+static void print_held(const struct screen *screen, const struct roll *held)
+{
+    char *names = fold_held(screen, held);
+    if (held->held_total > 0)
+        printf("%sheld by the guard: %s%s\n", colour(stdout, YELLOW),
+               names ? names : "?", colour(stdout, PLAIN));
+    else
+        printf("nobody is held by the guard any more\n");
+    free(names);
+}
+
 static void print_line(const struct screen *screen, const struct diary_entry *entry)
 {
     char text[ROLL_TEXT_SIZE];
@@ -121,6 +139,9 @@ static void print_line(const struct screen *screen, const struct diary_entry *en
         roll_event_text(&screen->diary->roll, screen->cluster, entry->event, text,
                         sizeof text);
         printf("view %" PRIu64 ": %s\n", entry->event->epoch, text);
+        return;
+    case DIARY_HELD:
+        print_held(screen, entry->held);
         return;
     case DIARY_LOST:
         printf("%" PRIu64 " earlier record%s not kept\n", entry->lost,
@@ -140,6 +161,8 @@ static const char *what_key(const struct diary_entry *entry)
         return "settled";
     case DIARY_CHANGED:
         return roll_event_name(entry->event);
+    case DIARY_HELD:
+        return "held";
     case DIARY_LOST:
         return "lost";
     }
@@ -186,6 +209,7 @@ static void print_object(const struct screen *screen, const struct diary_entry *
     const struct roll_event *event = entry->event;
     bool is_role = event && event->change.kind == COP_VIEW_REPLACED;
     bool is_removed = suspicion && suspicion->outcome == COP_OUTCOME_REMOVED;
+    char *held = entry->held ? fold_held(screen, entry->held) : NULL;
     struct json json;
     json_init(&json, stdout);
     json_begin_object(&json);
@@ -206,8 +230,11 @@ static void print_object(const struct screen *screen, const struct diary_entry *
                : is_removed ? suspicion->epoch
                             : 0);
     put_number(&json, "role", is_role, is_role ? event->change.role : 0);
-    put_number(&json, "count", entry->kind == DIARY_LOST, entry->lost);
+    put_number(&json, "count", entry->kind == DIARY_LOST || entry->held,
+               entry->held ? entry->held->held_total : entry->lost);
+    json_put_string(&json, "held", held);
     json_end_object(&json);
+    free(held);
 }
 
 static void show(void *context, const struct diary_entry *entry)

@@ -50,7 +50,7 @@ static int print_joined(const struct joined *joined, const char *cluster, bool a
     if (joined->waiting)
         return fail(EXIT_REFUSED,
                     "%s runs, but is not in the view; too few members are left to let "
-                    "it in",
+                    "it in, or the guard holds removals",
                     joined->name);
     return 0;
 }

@@ -73,6 +73,8 @@ int cmd_up(int argc, char **argv)
          ARGS_TEXT, &flags[SETTING_detector], 0, 0},
         {0, "insecure", NULL, "TCP without encryption, for anybody", ARGS_FLAG,
          &insecure, 0, 0},
+        {0, "guard", "K", "not more than K removals a minute without a report; 0: any",
+         ARGS_TEXT, &flags[SETTING_guard], 0, 0},
         {0, "json", NULL, "print one object: coppice.up.v1", ARGS_FLAG, &as_json, 0, 0},
         {0},
     };
@@ -98,6 +100,7 @@ int cmd_up(int argc, char **argv)
     cop_time begun = now_ns();
     const struct keeper_config config = {
         .n = (uint32_t)n,
+        .guard = code == 0 ? settings_guard(&settings) : 0,
         .shape = settings.at[SETTING_shape].value,
         .quorum = settings.at[SETTING_quorum].value,
         .detector = settings.at[SETTING_detector].value,

@@ -23,12 +23,15 @@ struct opinions {
     bool is_known;           /* they were asked */
     struct cop_ranks differ; /* have another view */
     struct cop_ranks silent; /* are in it, and do not answer */
+    struct cop_ranks
+        held; /* ids: whom the root may not remove; it may be another's word */
 };
 
 static void free_opinions(struct opinions *opinions)
 {
     cop_ranks_free(&opinions->differ);
     cop_ranks_free(&opinions->silent);
+    cop_ranks_free(&opinions->held);
 }
 
 static bool do_agree(const struct opinions *opinions)
@@ -37,12 +40,6 @@ static bool do_agree(const struct opinions *opinions)
 }
 
 /* ---- asking the others ----------------------------------------------------------- */
-
-/* The id that a process has, or COP_ID_NONE. */
-static cop_id id_of(const struct cluster *cluster, cop_id slot)
-{
-    return slot < cluster->n ? slot : cluster->extras[slot - cluster->n].id;
-}
 
 static bool is_same_view(const struct roll *a, const struct roll *b)
 {
@@ -56,7 +53,7 @@ static void send_all(const struct local *local, const struct roll *roll,
 {
     struct cop_buf *body = number_encode(0);
     for (cop_id slot = 0; slot < cluster_count(&local->cluster); slot++) {
-        cop_id id = id_of(&local->cluster, slot);
+        cop_id id = cluster_id(&local->cluster, slot);
         clients[slot].fd = -1;
         if (body == NULL || cop_view_rank(roll->view, id) == COP_RANK_NONE ||
             local_connect(local, slot, &clients[slot]) != 0)
@@ -65,6 +62,14 @@ static void send_all(const struct local *local, const struct roll *roll,
             client_close(&clients[slot]);
     }
     cop_buf_unref(body);
+}
+
+static int put_held(const struct roll *roll, struct opinions *out)
+{
+    int error = 0;
+    for (uint32_t i = 0; i < roll_held(roll) && !error; i++)
+        error = cop__rankset_put(&out->held, roll->held[i]);
+    return error;
 }
 
 static int take_opinion(struct client *client, cop_time deadline,
@@ -78,8 +83,8 @@ static int take_opinion(struct client *client, cop_time deadline,
         return cop__rankset_put(&out->silent, slot);
     if (reply.status != 0 || roll_decode(reply.body, &other) != 0)
         return cop__rankset_put(&out->differ, slot);
-    int error = 0;
-    if (!is_same_view(roll, &other) || !other.is_member)
+    int error = put_held(&other, out);
+    if (!error && (!is_same_view(roll, &other) || !other.is_member))
         error = cop__rankset_put(&out->differ, slot);
     roll_free(&other);
     return error;
@@ -92,11 +97,11 @@ static int ask_others(const struct local *local, const struct roll *roll,
     struct client *clients = calloc(count, sizeof *clients);
     cop_time deadline = now_ns() + ASK_TIMEOUT_NS;
     int error = clients ? 0 : COP_ENOMEM;
-    *out = (struct opinions){.is_known = true};
+    out->is_known = true;
     if (!error)
         send_all(local, roll, clients);
     for (cop_id slot = 0; clients && slot < count; slot++) {
-        cop_id id = id_of(&local->cluster, slot);
+        cop_id id = cluster_id(&local->cluster, slot);
         if (cop_view_rank(roll->view, id) != COP_RANK_NONE && !error)
             error = take_opinion(&clients[slot], deadline, roll, slot, out);
         client_close(&clients[slot]);
@@ -121,7 +126,7 @@ static char *fold(const struct roll *roll, const struct cluster *cluster,
 
 /* Everything that is printed as a set. */
 struct sets {
-    char *members, *spares, *removed, *left, *differ, *silent;
+    char *members, *spares, *removed, *left, *held, *differ, *silent;
 };
 
 static void free_sets(struct sets *sets)
@@ -130,6 +135,7 @@ static void free_sets(struct sets *sets)
     free(sets->spares);
     free(sets->removed);
     free(sets->left);
+    free(sets->held);
     free(sets->differ);
     free(sets->silent);
 }
@@ -143,9 +149,10 @@ static int make_sets(const struct roll *roll, const struct cluster *cluster,
     out->spares = fold(roll, cluster, roll_is_spare);
     out->removed = fold(roll, cluster, roll_is_removed);
     out->left = fold(roll, cluster, roll_has_left);
+    out->held = roll_fold(roll, cluster, opinions->held.items, opinions->held.count);
     out->differ = cluster_fold(places, opinions->differ.items, opinions->differ.count);
     out->silent = cluster_fold(places, opinions->silent.items, opinions->silent.count);
-    bool good = out->members && out->spares && out->removed && out->left &&
+    bool good = out->members && out->spares && out->removed && out->left && out->held &&
                 out->differ && out->silent;
     return good ? 0 : COP_ENOMEM;
 }
@@ -208,6 +215,7 @@ static void print_json(const struct roll *roll, const struct cluster *cluster,
     json_put_string(&json, "quorum", roll->quorum);
     json_put_string(&json, "security", roll->security);
     json_put_bool(&json, "degraded", roll->is_degraded);
+    json_put_string(&json, "held", sets->held);
     json_key(&json, "agree");
     if (opinions->is_known)
         json_bool(&json, do_agree(opinions));
@@ -260,6 +268,9 @@ static void print_text(const struct roll *roll, const struct cluster *cluster,
     if (strcmp(roll->security, ROLL_INSECURE) == 0)
         printf("%-9s %snothing is encrypted, and whoever connects is believed%s\n",
                "insecure", colour(stdout, RED), colour(stdout, PLAIN));
+    if (sets->held[0] != '\0')
+        printf("held by the guard: %s%s%s\n", colour(stdout, YELLOW), sets->held,
+               colour(stdout, PLAIN));
     if (opinions->is_known && do_agree(opinions))
         printf("%-9s all of them\n", "agree");
     print_set("differ", sets->differ, YELLOW);
@@ -295,12 +306,15 @@ static int print(const struct roll *roll, const struct cluster *cluster,
 static int print_all(struct follow *follow, struct roll *roll,
                      const struct options *options)
 {
-    static const struct opinions nothing;
     const struct cluster *cluster = follow->local ? &follow->local->cluster : NULL;
     for (;;) {
         struct client_reply reply;
         uint64_t serial = roll->serial;
-        int code = print(roll, cluster, &nothing, options->as_json);
+        struct opinions own = {0};
+        int code = put_held(roll, &own) == 0
+                       ? print(roll, cluster, &own, options->as_json)
+                       : fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
+        free_opinions(&own);
         fflush(stdout);
         roll_free(roll);
         if (!options->watch || ferror(stdout))

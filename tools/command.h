@@ -113,7 +113,8 @@ struct join_command {
 struct joined {
     cop_id id;
     cop_incarnation incarnation;
-    bool waiting; /* not in the view: too few members are left to let it in */
+    bool
+        waiting; /* not in the view: too few are left to let it in, or the guard holds */
     char name[64];
 };
 

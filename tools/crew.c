@@ -103,7 +103,7 @@ int crew_bind(struct crew *crew, cop_id *failed)
 }
 
 int crew_write_file(const struct crew *crew, const uint8_t id[16], const char *shape,
-                    const char *quorum, const char *detector)
+                    const char *quorum, const char *detector, uint32_t guard)
 {
     char path[DIR_PATH_SIZE + 16];
     snprintf(path, sizeof path, "%s/" CLUSTER_FILE, crew->dir->path);
@@ -115,7 +115,7 @@ int crew_write_file(const struct crew *crew, const uint8_t id[16], const char *s
         fprintf(out, "%02x", id[i]);
     fprintf(out, "\ninstance %" PRIu64 "\nfirst %" PRIu64 "\nshape %s\nquorum %s\n",
             crew->first, crew->first, shape, quorum);
-    fprintf(out, "detector %s\n", detector);
+    fprintf(out, "detector %s\nguard %" PRIu32 "\n", detector, guard);
     for (cop_id i = 0; i < crew->n; i++)
         if (crew->tcp)
             fprintf(out, "%u " CREW_NAME " tcp:127.0.0.1:%u\n", i, i,

@@ -217,6 +217,19 @@ static void show_new(const struct reading *reading)
     }
 }
 
+/* After the suspicions that led to it. Who is not the root says nothing of it. */
+static void show_held(const struct reading *reading)
+{
+    struct diary_reader *reader = reading->reader;
+    const struct roll *roll = &reading->diary->roll;
+    struct diary_entry entry = {
+        .kind = DIARY_HELD, .at_ns = roll->held_ns, .held = roll};
+    cop_time held_ns = roll->held_total > 0 ? roll->held_ns : 0;
+    if (held_ns != reader->held_ns && (held_ns != 0 || reading->is_same))
+        reading->show(reading->context, &entry);
+    reader->held_ns = held_ns;
+}
+
 void diary_read(struct diary_reader *reader, const struct diary *diary, cop_time now,
                 void (*show)(void *context, const struct diary_entry *entry),
                 void *context)
@@ -233,6 +246,7 @@ void diary_read(struct diary_reader *reader, const struct diary *diary, cop_time
     show_lost(&reading, now);
     settle(&reading, now);
     show_new(&reading);
+    show_held(&reading);
     reader->has_read = true;
     reader->self = roll->self;
     reader->incarnation = roll->incarnation;

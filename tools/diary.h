@@ -27,6 +27,7 @@ struct diary_reader {
     uint64_t next;        /* number of the first suspicion that was not shown */
     uint64_t event_total; /* of that diary's roll */
     cop_epoch epoch;      /* of the last change that was shown */
+    cop_time held_ns;     /* of the last diary with somebody held; 0: nobody was */
     cop_time read_ns;     /* when the last diary was read */
     /* Shown, and without an outcome then. */
     struct diary_open {
@@ -40,13 +41,15 @@ enum diary_kind {
     DIARY_SUSPECTED, /* `suspicion` */
     DIARY_SETTLED,   /* the same, which was shown before without an outcome */
     DIARY_CHANGED,   /* `event` */
-    DIARY_LOST,      /* `lost` entries were not kept long enough to be read */
+    DIARY_HELD, /* the guard holds others than before: `held`, or nobody any more */
+    DIARY_LOST, /* `lost` entries were not kept long enough to be read */
 };
 struct diary_entry {
     enum diary_kind kind;
     cop_time at_ns;
     const struct cop_suspicion *suspicion;
     const struct roll_event *event;
+    const struct roll *held;
     uint64_t lost;
 };
 

@@ -631,7 +631,8 @@ static void start_members(struct keeper *keeper)
     }
     error = crew_write_file(
         &keeper->crew, id, keeper->config->shape, keeper->config->quorum,
-        keeper->config->detector ? keeper->config->detector : "connection");
+        keeper->config->detector ? keeper->config->detector : "connection",
+        keeper->config->guard);
     if (error) {
         give_up(keeper, "%s/members: %s", keeper->config->dir->path, strerror(-error));
         return;

@@ -26,6 +26,7 @@ struct keeper_config {
     const char *shape;
     const char *quorum;
     const char *detector; /* NULL: connections alone */
+    uint32_t guard;
     bool tcp;
     bool insecure;   /* TCP is not encrypted */
     bool is_private; /* ends with the process that started it */

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIXED_SIZE (4u + 8 + 1 + 1 + 8 + 8 + 5 * 8 + 4 + 8 + 8)
+#define FIXED_SIZE (4u + 8 + 1 + 1 + 8 + 8 + 5 * 8 + 4 + 8 + 8 + 4 + 8)
 #define EVENT_SIZE (8u + 8 + 1 + 1 + 4 + 4 + 4 + 4)
 
 /* ---- bytes ----------------------------------------------------------------------- */
@@ -76,6 +76,8 @@ static void put_fixed(struct cop__writer *writer, const struct roll *roll)
     cop__put_u32(writer, roll->n);
     cop__put_u64(writer, roll->first);
     cop__put_u64(writer, roll->event_total);
+    cop__put_u32(writer, roll->held_total);
+    cop__put_u64(writer, roll->held_ns);
 }
 
 static void get_fixed(struct cop__reader *reader, struct roll *roll)
@@ -94,13 +96,16 @@ static void get_fixed(struct cop__reader *reader, struct roll *roll)
     roll->n = cop__get_u32(reader);
     roll->first = cop__get_u64(reader);
     roll->event_total = cop__get_u64(reader);
+    roll->held_total = cop__get_u32(reader);
+    roll->held_ns = cop__get_u64(reader);
 }
 
 struct cop_buf *roll_encode(const struct roll *roll)
 {
     struct cop_buf *view = cop__view_encode(roll->view);
     size_t length = FIXED_SIZE + 4 + strlen(roll->shape) + 4 + strlen(roll->quorum) +
-                    4 + strlen(roll->security) + 4 + roll->event_count * EVENT_SIZE + 4;
+                    4 + strlen(roll->security) + 4 + roll->event_count * EVENT_SIZE +
+                    4 + 4 + 4 * roll_held(roll);
     struct cop_buf *buf = view ? cop_buf_create(length + view->length) : NULL;
     if (buf != NULL) {
         struct cop__writer writer = cop__writer(buf->data, buf->length);
@@ -111,6 +116,9 @@ struct cop_buf *roll_encode(const struct roll *roll)
         cop__put_u32(&writer, roll->event_count);
         for (uint32_t i = 0; i < roll->event_count; i++)
             put_event(&writer, &roll->events[i]);
+        cop__put_u32(&writer, roll_held(roll));
+        for (uint32_t i = 0; i < roll_held(roll); i++)
+            cop__put_u32(&writer, roll->held[i]);
         cop__put_bytes(&writer, (struct cop__bytes){view->data, view->length});
         COP_ASSERT(!writer.failed && writer.at == writer.end);
     }
@@ -141,9 +149,14 @@ int roll_decode(struct cop__bytes body, struct roll *out)
     get_text(&reader, roll.quorum, sizeof roll.quorum);
     get_text(&reader, roll.security, sizeof roll.security);
     struct cop__list events = cop__get_list(&reader, EVENT_SIZE);
+    struct cop__list held = cop__get_list(&reader, 4);
     struct cop__bytes view = cop__get_bytes(&reader);
-    if (!cop__reader_is_done(&reader) || events.count > ROLL_EVENTS_MAX)
+    if (!cop__reader_is_done(&reader) || events.count > ROLL_EVENTS_MAX ||
+        held.count != roll_held(&roll))
         return COP_EMALFORMED;
+    struct cop__reader ids = cop__reader(held.data, (size_t)held.count * 4);
+    for (uint32_t i = 0; i < held.count; i++)
+        roll.held[i] = cop__get_u32(&ids);
     roll.event_count = events.count;
     struct cop__reader each =
         cop__reader(events.data, (size_t)events.count * EVENT_SIZE);

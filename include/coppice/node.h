@@ -134,6 +134,8 @@ enum cop_effect_kind {
     COP_EFFECT_OUT, /* this life is over: 0 it left; COP_EREMOVED it was removed; COP_ELOST
                        it found nobody to let it in, and needs another invitation.
                        Nothing comes of the node any more; a new life may join */
+    COP_EFFECT_HELD, /* others than before are suspect, and not removed because of the guard:
+                        `status` is how many; see cop_node_held */
     COP_EFFECT_SUSPICION, /* cop_node_events has a record that is new, or has an outcome
                              now; once a step at most */
 };
@@ -218,6 +220,12 @@ struct cop_config {
     const char *address; /* where it listens; NULL: by the rule of the start */
     bool spare;
     struct cop_detect detect; /* not looked at where the view is fixed */
+    /*
+     * Not more than so many are removed from the view within a minute by suspicion alone (V17):
+     * if more seem to be dead, nothing is changed until fewer do, the minute is over, or a
+     * COP_REQUEST_REPORT says of the others that they are. 0: no limit. The same at all members.
+     */
+    uint32_t guard;
 };
 
 /* COP_EINVAL if `self` is not in the view (with a fixed one), or a name or address is too
@@ -254,6 +262,12 @@ bool cop_node_is_member(const struct cop_node *node);
 bool cop_node_is_degraded(const struct cop_node *node);
 
 /*
+ * Whom this node would remove from the view, as its proposer, and may not because of the guard:
+ * at most `max` ids, in order, and how many there are. 0: nobody, or it is not the proposer.
+ */
+uint32_t cop_node_held(const struct cop_node *node, cop_id *out, uint32_t max);
+
+/*
  * When the last change of the view that this node led went through its stages, in the time
  * of its events. All 0 if it has led none.
  */
@@ -267,7 +281,12 @@ struct cop_change_times {
 struct cop_change_times cop_node_change_times(const struct cop_node *node);
 
 /* What this node believes of a member just now. */
-enum cop_status { COP_ALIVE, COP_LEAVING, COP_SUSPECT };
+enum cop_status {
+    COP_ALIVE,
+    COP_LEAVING,
+    COP_SUSPECT,
+    COP_REPORTED, /* suspect, and somebody outside says so */
+};
 struct cop_belief {
     cop_incarnation incarnation;
     uint32_t denial;

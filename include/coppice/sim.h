@@ -136,6 +136,8 @@ const struct cop_sim_checker *cop_sim_checker_probe(void);
 const struct cop_sim_checker *cop_sim_checker_member(void);
 /* What messages between members promise: once, in order, in the view of their sending. */
 const struct cop_sim_checker *cop_sim_checker_letter(void);
+/* That no root removes more than the guard allows, where there is one. */
+const struct cop_sim_checker *cop_sim_checker_guard(void);
 
 /* ---- actions --------------------------------------------------------------------- */
 
@@ -206,6 +208,7 @@ struct cop_sim_config {
     uint32_t start; /* members of the static start; 0: all */
     enum cop_quorum quorum;
     struct cop_detect detect;
+    uint32_t guard;         /* as in struct cop_config */
     struct cop_shape shape; /* of the view; its table stays the caller's */
     uint64_t seed;
     struct cop_sim_net net;
@@ -309,6 +312,7 @@ uint64_t cop_sim_node_bytes(const struct cop_sim *sim);
  *   nodes 16              shape radix:4         hosts 4 (members a host, for hosts:S)
  *   topology a:0 => a:1 ; (instead of nodes and shape) seed 7  views majority|none (they change)
  *   detect [ring 100ms] [witnesses 2] [gossip 100ms [stealth]] (where views change)
+ *   guard 2 (removals a minute)
  *   start 12 (members at the start; the other nodes are places for who joins)  flags
  *   codec cut buggify quiet net constant 10us | net loggp L o g G_ps | net torus L hop
  *   [XxYxZ] [shuffle] | net switch L service_ns [ports P] [byte G_ps] | net recorded
@@ -382,6 +386,7 @@ int cop_sim_script_try(const struct cop_sim_script *script, struct cop_sim_repor
 enum cop_sim_swarm_flag {
     COP_SIM_SWARM_LIES = 1,  /* with false suspicions */
     COP_SIM_SWARM_VIEWS = 2, /* views change; nodes come, leave and return */
+    COP_SIM_SWARM_GUARD = 4, /* with VIEWS: and a guard, by the seed */
 };
 
 /* The script that a seed stands for. */

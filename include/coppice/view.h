@@ -45,6 +45,8 @@ struct cop_member {
     cop_incarnation incarnation; /* of its present, or last, life */
     uint32_t role;               /* rank of work, or COP_SPARE */
     enum cop_presence presence;
+    bool
+        certain; /* REMOVED: a later life of it, or somebody outside, said that it is gone */
     cop_epoch since; /* of the view in which this life came, or the last one went */
     /* Borrowed from the view, not ended by 0; length 0: by the rule of the start. */
     const char *name, *address;

@@ -246,12 +246,12 @@ void cop__detect_find(struct cop_node *node, cop_id id)
     put(node, &cop__detect(node)->found, id);
 }
 
-void cop__detect_convict(struct cop_node *node, cop_id id)
+void cop__detect_convict(struct cop_node *node, cop_id id, enum cop_status how)
 {
     cop__detect_find(node, id);
     /* Of the life that is known: it may be one that no view has yet. */
-    if (cop__roster_get(node, id).status != COP_SUSPECT) {
-        cop__roster_suspect(node, id);
+    if (cop__roster_get(node, id).status < (uint8_t)how) {
+        cop__roster_suspect(node, id, how);
         tell_suspect(node, id);
     }
 }

@@ -99,7 +99,7 @@ struct cop__records {
     struct cop_suspicion *events; /* a ring */
     uint32_t event_capacity;
     uint64_t event_count; /* ever */
-    uint32_t said_at;     /* where among the effects of a step I said that there is more */
+    uint32_t said_at; /* where among the effects of a step I said that there is more */
 };
 
 /*
@@ -143,7 +143,7 @@ static inline bool cop__is_inside(const struct cop_node *node)
 
 /* detect.c */
 /* Makes a suspect of it, now: I have found it out. */
-void cop__detect_convict(struct cop_node *node, cop_id id);
+void cop__detect_convict(struct cop_node *node, cop_id id, enum cop_status how);
 /* It is tried again in a while, if somebody still waits for it. */
 void cop__detect_try_later(struct cop_node *node, cop_id id);
 /* I have found out that this suspect is gone. */

@@ -189,7 +189,7 @@ static void convict(struct cop_node *node, struct cop__case *one)
 {
     cop_id id = one->id;
     end_case(node, one);
-    cop__detect_convict(node, id);
+    cop__detect_convict(node, id, COP_SUSPECT);
 }
 
 static void hold_back(struct cop_node *node, struct cop__case *one)
@@ -363,18 +363,19 @@ static bool needs_witnesses(const struct cop_node *node, cop_id id,
 
 void cop__accuse(struct cop_node *node, cop_id id, enum cop_reason reason)
 {
-    if (cop__roster_get(node, id).status == COP_SUSPECT) {
+    enum cop_status how = reason == COP_REASON_OUTSIDE ? COP_REPORTED : COP_SUSPECT;
+    if (cop__roster_get(node, id).status >= (uint8_t)how) {
         cop__detect_find(node, id);
         return;
     }
-    if (find_case_of(node, id) || cop__detect_is_stealthy(node))
+    if ((find_case_of(node, id) && how == COP_SUSPECT) || cop__detect_is_stealthy(node))
         return;
     COP__COUNT(node, accusations);
     cop__record_accusation(node, node->self, id, reason);
     if (needs_witnesses(node, id, reason))
         add_case(node, id);
     else
-        cop__detect_convict(node, id);
+        cop__detect_convict(node, id, how);
 }
 
 void cop__on_witnessed(struct cop_node *node, const struct cop_frame *frame)

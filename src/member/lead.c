@@ -128,7 +128,8 @@ static void propose(struct cop_node *node)
         cop__fail(node, error);
         return;
     }
-    if (is_needed(node, &delta))
+    bool held = cop__guard_holds(node, &delta);
+    if (is_needed(node, &delta) && !held)
         error = cop__view_derive(member->base, &ballot, &delta, &view);
     if (error == COP_ENOMEM)
         cop__fail(node, error);

@@ -69,6 +69,7 @@ static struct cop__settings *make_settings(const struct cop_config *config)
     if (!settings)
         return NULL;
     settings->spare = config->spare;
+    settings->guard = config->guard;
     settings->detect = config->detect;
     settings->card = make_card(config);
     int error = settings->card ? 0 : COP_ENOMEM;

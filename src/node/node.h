@@ -93,6 +93,7 @@ struct cop__settings {
     struct cop_ranks quorum_ids; /* HAS: sorted */
     struct cop_buf *card;        /* my name and address, if I join */
     bool spare;
+    uint32_t guard;
     struct cop_detect detect;
 };
 

@@ -458,6 +458,8 @@ int cop_sim_swarm_script(uint64_t seed, uint32_t flags, struct cop_sim_script *o
     draw_faults(&draw);
     if (views)
         draw_moves(&draw);
+    if (flags & COP_SIM_SWARM_GUARD)
+        script.config.guard = (uint32_t)between(&draw, 1, 4);
     if (draw.error == 0)
         draw.error = reread(&script);
     if (draw.error) {

@@ -177,6 +177,10 @@ static void trace_state(struct cop_sim *sim, cop_id id, const struct cop_effect 
                         effect->status ? "degraded" : "no longer degraded");
         return;
     }
+    if (effect->kind == COP_EFFECT_HELD) {
+        cop__trace_line(sim, "%u = %d held by the guard", (unsigned)id, effect->status);
+        return;
+    }
     if (effect->kind == COP_EFFECT_OUT) {
         cop__trace_line(sim, "%u = out: %s", (unsigned)id,
                         cop_strerror(effect->status));

@@ -75,6 +75,7 @@ static uint64_t hash_entry(const struct cop__entry *entry)
 {
     uint64_t hash = cop__mix64(((uint64_t)entry->id << 32 | entry->role) + 1);
     hash = cop__mix64(hash ^ entry->incarnation);
+    hash ^= (uint64_t)entry->flags << 32;
     return cop__mix64(hash + (entry->since << 2 | entry->presence));
 }
 
@@ -320,6 +321,7 @@ int cop_view_member(const struct cop_view *view, cop_id id, struct cop_member *o
         .role = entry.role,
         .presence = (enum cop_presence)entry.presence,
         .since = entry.since,
+        .certain = entry.presence == COP_REMOVED && entry.flags & COP__ENTRY_CERTAIN,
     };
     read_card(entry.card, out);
     return 0;
@@ -388,7 +390,7 @@ static cop_id next_changed(const struct cop_view *view, cop_id from)
 static bool same_entry(const struct cop__entry *a, const struct cop__entry *b)
 {
     return a->incarnation == b->incarnation && a->role == b->role &&
-           a->presence == b->presence && a->since == b->since;
+           a->presence == b->presence && a->flags == b->flags && a->since == b->since;
 }
 
 /* Both entries of an id; a missing one counts as one who left before it came. */

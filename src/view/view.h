@@ -19,7 +19,11 @@ struct cop__entry {
     cop_epoch since;
     struct cop_buf *card; /* name and address; NULL: by the rule of the start */
     uint8_t presence;
+    uint8_t flags; /* COP__ENTRY_... */
 };
+/* REMOVED: on more than a suspicion, see cop__roster_is_certain. */
+#define COP__ENTRY_CERTAIN 1u
+#define COP__ENTRY_FLAGS 1u
 
 struct cop__delta {
     struct cop__entry *items; /* sorted by id, without repetition */

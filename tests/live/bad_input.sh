@@ -52,6 +52,8 @@ bad 2 "bad quorum 'most'" coppice up -n 2 --quorum most
 bad 2 "bad detector 'ring'" coppice up -n 2 --detector ring
 bad 2 "bad detector 'ring:1ns'" coppice up -n 2 --detector ring:1ns
 bad 2 "bad detector 'ring:1s,witnesses:'" coppice up -n 2 --detector ring:1s,witnesses:
+bad 2 "bad guard '-1'" coppice up -n 2 --guard -1
+bad 2 "bad guard 'many'" coppice up -n 2 --guard many
 bad 2 "bad quorum 'has:'" coppice up -n 2 --quorum has:
 bad 2 "there is no member 'n2'" coppice up -n 2 --quorum has:n1,n2
 bad 2 "there is no member 'x'" coppice up -n 2 --quorum has:x

@@ -34,6 +34,7 @@ enum telling {
     TELL_VIEW,
     TELL_DEGRADED,
     TELL_OUT,
+    TELL_HELD,
     TELL_SUSPICION,
     TELL_GUEST
 };
@@ -180,6 +181,10 @@ static void carry_out(struct cop__tcp *tcp, const struct cop_effect *effect)
     case COP_EFFECT_OUT:
         tell_effect(tcp, TELL_OUT, effect);
         break;
+    case COP_EFFECT_HELD:
+        if (tcp->config.held)
+            tell_effect(tcp, TELL_HELD, effect);
+        break;
     case COP_EFFECT_SUSPICION:
         if (tcp->config.suspicion)
             tell_effect(tcp, TELL_SUSPICION, effect);
@@ -295,6 +300,9 @@ static void tell(const struct cop__tcp_config *config, const struct told *told)
     case TELL_OUT:
         if (config->out)
             config->out(context, told->status);
+        return;
+    case TELL_HELD:
+        config->held(context);
         return;
     case TELL_SUSPICION:
         config->suspicion(context);
@@ -456,6 +464,7 @@ static int create_node(struct cop__tcp *tcp)
         .quorum_ids = tcp->config.quorum_ids,
         .quorum_count = tcp->config.quorum_count,
         .detect = tcp->config.detect,
+        .guard = tcp->config.guard,
         .name = tcp->config.name,
         .address = tcp->config.where,
         .spare = tcp->config.spare,

@@ -40,6 +40,7 @@ struct cop__tcp_config {
     const cop_id *quorum_ids;
     uint32_t quorum_count;
     struct cop_detect detect;
+    uint32_t guard;
     const char *name, *where; /* `where`: its address as the others are told it */
     bool spare;
 
@@ -66,7 +67,8 @@ struct cop__tcp_config {
     void (*deliver)(void *context, cop_id from, cop_incarnation incarnation,
                     struct cop_buf *bytes);
     void (*out)(void *context, int why);
-    /* The effect SUSPICION. NULL: nobody wants to know. */
+    /* The effects HELD and SUSPICION. NULL: nobody wants to know. */
+    void (*held)(void *context);
     void (*suspicion)(void *context);
     /*
      * Somebody who is no member, and need not become one, sent a COMMAND to the address of
