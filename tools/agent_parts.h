@@ -4,7 +4,7 @@
 
 #include "agent.h"
 #include "diary.h"
-#include "envoy.h"
+#include "run/envoy.h"
 #include "net/tcp/runner.h"
 #include "runs.h"
 #include "serve.h"
@@ -40,7 +40,7 @@ struct agent {
     struct signals signals;
     bool has_signals;
     struct cop__tcp *tcp; /* NULL while it has no node */
-    struct envoy *envoy;  /* while it asks for an invitation */
+    struct cop__envoy *envoy;  /* while it asks for an invitation */
     uv_poll_t door;       /* takes and closes connections while it has no node */
     int listen_fd;
     struct server *server;

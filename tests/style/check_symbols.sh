@@ -45,7 +45,7 @@ variables=$(size -A "$pure" 2>/dev/null | awk '
         printf "%s has %d bytes of variables in %s\n", object, $2, $1
     }')
 
-names=$(for archive in pure sim net; do
+names=$(for archive in pure sim net run; do
     nm -g --defined-only "$BUILD/libcoppice_$archive.a" 2>/dev/null |
         awk -v archive="libcoppice_$archive.a" '
             NF == 3 && $3 !~ /^cop_/ { printf "%s defines %s\n", archive, $3 }'
