@@ -77,7 +77,7 @@ static struct cop_buf *make_invited(const struct agent *agent,
                                     const struct cop_buf *result)
 {
     struct cop__invited invited = {.degraded = agent->roll.is_degraded,
-                              .invitation = {result->data, result->length}};
+                                   .invitation = {result->data, result->length}};
     return cop__invited_encode(&invited);
 }
 

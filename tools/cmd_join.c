@@ -3,8 +3,8 @@
 #include "args.h"
 #include "commands.h"
 #include "json.h"
-#include "run/listen.h"
 #include "local.h"
+#include "run/listen.h"
 #include "say.h"
 #include "security.h"
 

@@ -78,7 +78,7 @@ const char *cop_shape_label(const struct cop_shape *shape, cop_rank rank);
 int cop_shape_from_hosts(const struct cop_shape *leaders, const uint32_t *host_of,
                          uint32_t n, struct cop_shape *out);
 
-/* References of the table, if any; not atomic. Shapes without a table need neither. */
+/* References of the table, if any; atomic. Shapes without a table need neither. */
 void cop_shape_ref(const struct cop_shape *shape);
 void cop_shape_unref(const struct cop_shape *shape);
 

@@ -104,26 +104,29 @@ struct cop_buf *cop__command_pack(uint16_t kind, const struct cop_buf *payload)
     return buf;
 }
 
-struct cop_buf *cop__command_make(uint64_t token, uint16_t verb, const struct cop_buf *body)
+struct cop_buf *cop__command_make(uint64_t token, uint16_t verb,
+                                  const struct cop_buf *body)
 {
     struct cop__msg_command command = {.token = token, .verb = verb};
     if (body != NULL)
         command.body = (struct cop__bytes){body->data, body->length};
     struct cop_buf *payload = cop__encode_command(&command);
-    struct cop_buf *packed = payload ? cop__command_pack(COP__KIND_COMMAND, payload) : NULL;
+    struct cop_buf *packed =
+        payload ? cop__command_pack(COP__KIND_COMMAND, payload) : NULL;
     cop_buf_unref(payload);
     return packed;
 }
 
 struct cop_buf *cop__reply_make(uint64_t token, int status, bool more,
-                           const struct cop_buf *body)
+                                const struct cop_buf *body)
 {
     struct cop__msg_reply message = {
         .token = token, .status = (uint32_t)-status, .more = more};
     if (body != NULL)
         message.body = (struct cop__bytes){body->data, body->length};
     struct cop_buf *payload = cop__encode_reply(&message);
-    struct cop_buf *packed = payload ? cop__command_pack(COP__KIND_REPLY, payload) : NULL;
+    struct cop_buf *packed =
+        payload ? cop__command_pack(COP__KIND_REPLY, payload) : NULL;
     cop_buf_unref(payload);
     return packed;
 }

@@ -77,7 +77,8 @@ static int listen_tcp(const struct sockaddr *address, socklen_t length)
 int cop__listen_address(const struct cop__address *address)
 {
     if (address->storage.ss_family == AF_UNIX)
-        return cop__listen_unix(((const struct sockaddr_un *)&address->storage)->sun_path);
+        return cop__listen_unix(
+            ((const struct sockaddr_un *)&address->storage)->sun_path);
     return listen_tcp((const struct sockaddr *)&address->storage, address->length);
 }
 
