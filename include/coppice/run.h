@@ -68,7 +68,7 @@ struct cop_settings {
     size_t size; /* sizeof(struct cop_settings) */
 
     /*
-     * A cluster that starts together: everybody knows all, and no message is needed. All of
+     * A cluster that starts together: everybody knows all, and nobody has to agree. All of
      * this must be the same at all members, but for `self`.
      */
     const char *cluster; /* its name: members of another are not let in */
@@ -84,6 +84,12 @@ struct cop_settings {
     const char *detector; /* "connection", "ring:PERIOD" or
                                      "ring:PERIOD,witnesses:K"; NULL:
                                      "ring:100ms,witnesses:2" */
+
+    /*
+     * Members need not be started at the same moment: each waits until all of them listen,
+     * or for so long; 0: 30 s. Who is not there by then is found dead.
+     */
+    cop_time patience_ns;
 
     /*
      * Or one that joins. `contact` is the address of any member, or the path of an agent's
@@ -147,8 +153,8 @@ struct cop_settings {
 /* ---- life ------------------------------------------------------------------------ */
 
 /*
- * Begins to listen, and to be a member, on the caller's thread: see cop_fd. A member of a
- * static start is one at once; one that joins asks as often as need be.
+ * Begins to listen, and to become a member, on the caller's thread: see cop_fd. A member of
+ * a static start is one when all are up; one that joins asks as often as need be.
  *   COP_EINVAL    the settings are not possible
  *   COP_EEXIST    somebody listens at that address already
  *   COP_EREFUSED  TCP without `insecure`
@@ -203,7 +209,7 @@ int cop_poll(struct cop_run *run, int timeout_ms);
 /* ---- what is ---------------------------------------------------------------------- */
 
 enum cop_run_state {
-    COP_RUN_JOINING, /* no view has it yet */
+    COP_RUN_JOINING, /* it waits for the others of the start, or asks to be let in */
     COP_RUN_MEMBER,
     COP_RUN_LEAVING, /* a member that said goodbye */
     COP_RUN_OVER,

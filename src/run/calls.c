@@ -61,7 +61,6 @@ static void finish(struct cop_run *run, struct cop__call *call, int status,
                    const struct cop_buf *result)
 {
     bool was = run->is_in_callback;
-    cop__tell_first(run);
     run->is_in_callback = true;
     if (call->guest != 0) {
         cop__door_invited(run, call, status, result);

@@ -125,7 +125,9 @@ static void on_door(uv_poll_t *door, int status, int events)
     (void)status;
     (void)events;
     int fd = accept4(run->listen_fd, NULL, NULL, SOCK_CLOEXEC);
-    if (fd >= 0)
+    if (fd >= 0 && run->gather != NULL)
+        cop__gather_guest(run->gather, fd);
+    else if (fd >= 0)
         close(fd);
 }
 

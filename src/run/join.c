@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From nobody to a member, and back. A member of the static start has its node at once. Who
+ * From nobody to a member, and back. A member of the static start waits until the others are
+ * up, has its node then, and is a member without a word. Who
  * joins asks the contact how the cluster began, then the contact and everyone of the start
  * for an invitation, and has a node from then on; it is a member when a view has it.
  */
@@ -11,6 +12,9 @@
 #include <inttypes.h>
 #include <string.h>
 #include <time.h>
+
+/* With those who start together and are not there yet. */
+#define PATIENCE (30 * COP_SEC)
 
 static int ask_for_invitation(struct cop_run *run);
 
@@ -33,13 +37,12 @@ static void on_installed(void *context, struct cop_view *view)
 {
     struct cop_run *run = context;
     bool was_member = run->shared.state != COP_RUN_JOINING;
-    cop__tell_first(run);
     if (!cop_view_has(view, run->id, run->incarnation))
         return;
     if (!was_member)
         cop__log(&run->log, COP_LOG_INFO, "joined as %u in view %" PRIu64,
                  (unsigned)run->id, cop_view_epoch(view));
-    int error = cop__tell_view(run, view, false);
+    int error = cop__tell_view(run, view);
     if (error)
         cop__run_end(run, error);
 }
@@ -55,7 +58,6 @@ static void on_out(void *context, int why)
 {
     struct cop_run *run = context;
     bool was_member = run->shared.state != COP_RUN_JOINING;
-    cop__tell_first(run);
     if (why == 0 || (was_member && !run->settings.rejoin)) {
         cop__run_end(run, why);
         return;
@@ -269,6 +271,40 @@ static cop_incarnation incarnation_of_now(void)
     return (cop_incarnation)now.tv_sec * COP_SEC + (cop_incarnation)now.tv_nsec;
 }
 
+/* All that start together are there, or it has been long enough. */
+static void on_gathered(void *context, uint32_t missing)
+{
+    struct cop_run *run = context;
+    run->gather = NULL;
+    if (missing > 0)
+        cop__log(&run->log, COP_LOG_WARN, "starting though %u of %u are not there yet",
+                 (unsigned)missing, (unsigned)run->start.n);
+    run->id = run->settings.self;
+    if (!run->settings.again)
+        run->incarnation = run->start.first;
+    int error = start_node(run, run->start_view);
+    if (error == 0)
+        error = cop__tell_view(run, run->start_view);
+    if (error)
+        cop__run_end(run, error);
+}
+
+static int gather(struct cop_run *run)
+{
+    cop_time patience = run->settings.patience_ns;
+    struct cop__gather_config config = {
+        .loop = &run->loop,
+        .count = run->start.n,
+        .self = run->settings.self,
+        .address = address_of,
+        .patience_ns = patience ? patience : PATIENCE,
+        .done = on_gathered,
+        .context = run,
+    };
+    cop__door_watch(run);
+    return cop__gather_create(&config, &run->gather);
+}
+
 int cop__join_begin(struct cop_run *run)
 {
     run->incarnation = incarnation_of_now();
@@ -280,11 +316,7 @@ int cop__join_begin(struct cop_run *run)
         return error;
     if (run->settings.again && run->start.quorum != COP_QUORUM_FIXED)
         return ask_for_invitation(run);
-    run->id = run->settings.self;
-    if (!run->settings.again)
-        run->incarnation = run->start.first;
-    error = start_node(run, run->start_view);
-    return error ? error : cop__tell_view(run, run->start_view, true);
+    return gather(run);
 }
 
 void cop__join_close(struct cop_run *run)
@@ -293,4 +325,7 @@ void cop__join_close(struct cop_run *run)
     if (run->envoy != NULL)
         cop__envoy_close(run->envoy);
     run->envoy = NULL;
+    if (run->gather != NULL)
+        cop__gather_close(run->gather);
+    run->gather = NULL;
 }

@@ -6,6 +6,7 @@
 #include "net/tcp/runner.h"
 #include "run/address.h"
 #include "run/envoy.h"
+#include "run/gather.h"
 #include "run/start.h"
 
 #include <coppice/run.h>
@@ -81,10 +82,10 @@ struct cop_run {
     cop_incarnation incarnation;
     bool had_node;   /* in this run */
     bool was_member; /* in this run */
-    bool owes_first; /* the view of the static start has not been told */
     bool is_alone;   /* and has said so */
     struct cop__tcp *tcp;
     struct cop__envoy *envoy;
+    struct cop__gather *gather;
     struct cop_stats stats;
     struct cop__call *calls; /* under way at the node */
     uint64_t suspicion_mark; /* of the counters, when suspicions were last looked at */
@@ -140,10 +141,8 @@ void cop__calls_take_queue(struct cop_run *run);
 /* ---- tell.c ---------------------------------------------------------------------- */
 
 void cop__tell_log(void *context, enum cop_log_level level, const char *line);
-/* The view is this one now; told at once, or (`later`) by the loop. COP_ENOMEM. */
-int cop__tell_view(struct cop_run *run, const struct cop_view *view, bool later);
-/* What the program has to be told before anything else. */
-void cop__tell_first(struct cop_run *run);
+/* The view is this one now. COP_ENOMEM. */
+int cop__tell_view(struct cop_run *run, const struct cop_view *view);
 void cop__tell_degraded(void *context, bool is_degraded);
 void cop__tell_message(void *context, cop_id from, cop_incarnation incarnation,
                        struct cop_buf *bytes);

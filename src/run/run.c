@@ -48,7 +48,6 @@ static void do_turn(struct cop_run *run)
     pthread_mutex_lock(&run->mutex);
     bool wants_stop = run->shared.wants_stop, wants_leave = run->shared.wants_leave;
     pthread_mutex_unlock(&run->mutex);
-    cop__tell_first(run);
     cop__tell_suspicions(run);
     if (wants_stop)
         cop__run_end(run, COP_ESTATE);
@@ -90,7 +89,6 @@ void cop__run_end(struct cop_run *run, int why)
 {
     if (run->shared.state == COP_RUN_OVER)
         return;
-    cop__tell_first(run);
     cop__join_close(run);
     pthread_mutex_lock(&run->mutex);
     run->shared.why = why;
@@ -192,7 +190,6 @@ static void give_up(struct cop_run *run)
     run->log = (struct cop_log){0};
     run->settings = (struct cop_settings){0};
     run->has_thread = false;
-    run->owes_first = false;
     cop__run_end(run, COP_ESTATE);
     free_run(run);
 }

@@ -36,15 +36,7 @@ static void call_on_view(struct cop_run *run, struct cop_view *old,
     leave(run, was);
 }
 
-void cop__tell_first(struct cop_run *run)
-{
-    if (!run->owes_first)
-        return;
-    run->owes_first = false;
-    call_on_view(run, NULL, run->shared.view);
-}
-
-int cop__tell_view(struct cop_run *run, const struct cop_view *view, bool later)
+int cop__tell_view(struct cop_run *run, const struct cop_view *view)
 {
     struct cop__shared *shared = &run->shared;
     struct cop_view *copy;
@@ -60,14 +52,7 @@ int cop__tell_view(struct cop_run *run, const struct cop_view *view, bool later)
     pthread_cond_broadcast(&run->changed);
     pthread_mutex_unlock(&run->mutex);
     run->was_member = true;
-    if (later) {
-        run->owes_first = true;
-    } else {
-        /* The callback may end the run, which gives back the reference that is shared. */
-        cop_view_ref(copy);
-        call_on_view(run, old, copy);
-        cop_view_unref(copy);
-    }
+    call_on_view(run, old, copy);
     cop_view_unref(old);
     return 0;
 }
@@ -93,7 +78,6 @@ void cop__tell_state(struct cop_run *run, enum cop_run_state state)
 void cop__tell_degraded(void *context, bool is_degraded)
 {
     struct cop_run *run = context;
-    cop__tell_first(run);
     pthread_mutex_lock(&run->mutex);
     run->shared.is_degraded = is_degraded;
     pthread_mutex_unlock(&run->mutex);
@@ -112,7 +96,6 @@ void cop__tell_message(void *context, cop_id from, cop_incarnation incarnation,
                                   .incarnation = incarnation,
                                   .bytes = bytes ? bytes->data : NULL,
                                   .length = bytes ? bytes->length : 0};
-    cop__tell_first(run);
     if (run->settings.on_message == NULL)
         return;
     bool was = enter(run);
