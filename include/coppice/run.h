@@ -214,9 +214,11 @@ enum cop_run_state {
     COP_RUN_LEAVING, /* a member that said goodbye */
     COP_RUN_OVER,
 };
+/* See above. COP_RUN_OVER for NULL. */
 enum cop_run_state cop_state(const struct cop_run *run);
 /* Its id; COP_ID_NONE while it has none. */
 cop_id cop_self(const struct cop_run *run);
+/* Whether too few can be reached to change the view; see on_degraded. */
 bool cop_is_degraded(const struct cop_run *run);
 /* Where it listens, as the others are told: "tcp:192.0.2.7:40123". Valid until cop_free. */
 const char *cop_address(const struct cop_run *run);
@@ -263,6 +265,7 @@ int cop_report(struct cop_run *run, cop_id member, cop_incarnation incarnation,
  */
 int cop_inquire(struct cop_run *run, cop_id member, cop_time timeout_ns,
                 void (*done)(void *context, int status), void *context);
+/* Waits; the status. */
 int cop_inquire_wait(struct cop_run *run, cop_id member, cop_time timeout_ns);
 
 /*
