@@ -38,7 +38,7 @@ struct player {
 
 struct runs {
     char folder[32];
-    char texts[RUNS][64];
+    char texts[RUNS][96];
     const char *addresses[RUNS];
     struct player players[RUNS];
 };

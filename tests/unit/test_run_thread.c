@@ -28,7 +28,7 @@ struct player {
 };
 
 struct stage {
-    char folder[32], texts[RUNS][64];
+    char folder[32], texts[RUNS][96];
     const char *addresses[RUNS];
     struct player players[RUNS];
 };
