@@ -88,7 +88,7 @@ int main(int argc, char **argv)
         .self = (cop_id)strtoul(argv[2], NULL, 10),
         .addresses = (const char *const *)argv + 3,
         .count = (uint32_t)argc - 3,
-        .insecure = true, /* TCP addresses are fine with us */
+        .insecure = true, /* over TCP, too; otherwise set key_file */
         .on_view = on_view,
         .on_degraded = on_degraded,
         .on_out = on_out,

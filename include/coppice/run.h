@@ -115,7 +115,14 @@ struct cop_settings {
     /* Or a socket that listens already; it is the run's once that has started. 0: none, so
      * it cannot be standard input. */
     int listen_fd;
-    /* TCP is not encrypted yet: it must be allowed. */
+    /*
+     * TCP is encrypted, and both sides prove who they are: by a key of the cluster, as
+     * `coppice key` makes it, or by a certificate, its private key and the authority that
+     * all certificates come from. Files. Unix sockets are for processes of the same user.
+     */
+    const char *key_file;
+    const char *authority_file, *certificate_file, *private_key_file;
+    /* Or it is not, and whoever can connect is believed. */
     bool insecure;
 
     /* ---- callbacks; each may be NULL --------------------------------------------- */
@@ -157,7 +164,7 @@ struct cop_settings {
  * a static start is one when all are up; one that joins asks as often as need be.
  *   COP_EINVAL    the settings are not possible
  *   COP_EEXIST    somebody listens at that address already
- *   COP_EREFUSED  TCP without `insecure`
+ *   COP_EREFUSED  TCP without a key and without `insecure`; a key that others can read
  *   COP_EIO       no socket, or another resource of the system
  *   COP_ENOMEM
  * On failure `message`, if it is not NULL, gets one sentence that says what is wrong.
@@ -296,6 +303,11 @@ int cop_counters(struct cop_run *run, struct cop_stats *out, size_t size);
  * committed - heard is T_commit.
  */
 int cop_changes(struct cop_run *run, struct cop_change_times *out);
+/*
+ * Reads the files of the key again, and makes connections anew whose key is no longer
+ * accepted. On failure everything stays as it was, and `message` says why.
+ */
+int cop_rekey(struct cop_run *run, char *message, size_t size);
 /* As cop_node_events; *count gets how many. */
 int cop_suspicions(struct cop_run *run, uint64_t from, struct cop_suspicion *out,
                    uint32_t max, uint32_t *count);

@@ -4,8 +4,9 @@
  * thread they wait in a queue until the loop has been woken up. Those that wait for an
  * answer sleep on one condition for all: there are few of them.
  */
-#include "base/assert.h"
+#include "net/tls/tls.h"
 #include "run/parts.h"
+#include "run/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -469,6 +470,30 @@ static int copy_changes(struct cop_run *run, void *argument)
 int cop_changes(struct cop_run *run, struct cop_change_times *out)
 {
     return run && out ? ask_loop(run, copy_changes, out) : COP_EINVAL;
+}
+
+struct rekeying {
+    char *message;
+    size_t size;
+};
+
+static int rekey(struct cop_run *run, void *argument)
+{
+    const struct rekeying *rekeying = argument;
+    if (run->tls == NULL)
+        return cop__explain(rekeying->message, rekeying->size, "there is no key");
+    int error = cop__tls_reload(run->tls, rekeying->message, rekeying->size);
+    if (error == 0 && run->tcp != NULL)
+        cop__tcp_rekeyed(run->tcp);
+    return error;
+}
+
+int cop_rekey(struct cop_run *run, char *message, size_t size)
+{
+    char ignored[1];
+    struct rekeying rekeying = {message ? message : ignored,
+                                message ? size : sizeof ignored};
+    return run ? ask_loop(run, rekey, &rekeying) : COP_EINVAL;
 }
 
 struct suspicions {

@@ -99,6 +99,7 @@ static int start_node(struct cop_run *run, struct cop_view *view)
         .quorum_ids = run->start.quorum_ids.items,
         .quorum_count = run->start.quorum_ids.count,
         .detect = run->start.detect,
+        .tls = run->tls,
         .name = joins && !is_of_start ? run->name : NULL,
         .where = joins ? (is_of_start ? "" : run->where) : NULL,
         .spare = run->settings.spare,
@@ -109,6 +110,7 @@ static int start_node(struct cop_run *run, struct cop_view *view)
         .degraded = cop__tell_degraded,
         .deliver = cop__tell_message,
         .out = on_out,
+        .suspicion = cop__tell_suspicions,
         .guest = cop__door_guest,
         .failed = on_failed,
         .context = run,
@@ -122,7 +124,6 @@ static int start_node(struct cop_run *run, struct cop_view *view)
         return error;
     run->had_node = true;
     memset(run->told, 0, sizeof run->told);
-    run->suspicion_mark = 0;
     return 0;
 }
 
@@ -173,6 +174,16 @@ static void on_invited(void *context, int status, const struct cop_buf *body)
     }
 }
 
+/* A wrong key looks like this. It is said once: the next member says the same. */
+static void on_refused(void *context, const char *why, const char *detail)
+{
+    struct cop_run *run = context;
+    if (!run->is_unwanted)
+        cop__log(&run->log, COP_LOG_WARN, "a member was asked to be let in: %s%s%s",
+                 why, *detail ? ": " : "", detail);
+    run->is_unwanted = true;
+}
+
 static void on_alone(void *context)
 {
     struct cop_run *run = context;
@@ -219,8 +230,10 @@ static int send_envoy(struct cop_run *run, struct cop_buf *question, uint32_t co
         .loop = &run->loop,
         .address = whom_to_ask,
         .count = count,
+        .tls = run->tls,
         .question = question,
         .done = done,
+        .refused = on_refused,
         .alone = on_alone,
         .context = run,
     };

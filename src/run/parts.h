@@ -67,6 +67,8 @@ struct cop_run {
     char socket[COP__ADDRESS_TEXT]; /* to be removed at the end; "": none */
     struct cop__address contact;    /* length 0: none */
 
+    struct cop__tls *tls; /* for TCP; NULL: nothing is encrypted */
+
     uv_loop_t loop;
     struct cop__runner runner;
     struct cop__rider rider;
@@ -80,15 +82,15 @@ struct cop_run {
     struct cop_view *start_view;
     cop_id id;
     cop_incarnation incarnation;
-    bool had_node;   /* in this run */
-    bool was_member; /* in this run */
-    bool is_alone;   /* and has said so */
+    bool had_node;    /* in this run */
+    bool was_member;  /* in this run */
+    bool is_alone;    /* and has said so */
+    bool is_unwanted; /* and has said so */
     struct cop__tcp *tcp;
     struct cop__envoy *envoy;
     struct cop__gather *gather;
     struct cop_stats stats;
     struct cop__call *calls; /* under way at the node */
-    uint64_t suspicion_mark; /* of the counters, when suspicions were last looked at */
     struct cop__told told[COP_SUSPICIONS_MAX];
 
     pthread_mutex_t mutex;
@@ -146,8 +148,7 @@ int cop__tell_view(struct cop_run *run, const struct cop_view *view);
 void cop__tell_degraded(void *context, bool is_degraded);
 void cop__tell_message(void *context, cop_id from, cop_incarnation incarnation,
                        struct cop_buf *bytes);
-bool cop__tell_has_suspicions(const struct cop_run *run);
-void cop__tell_suspicions(struct cop_run *run);
+void cop__tell_suspicions(void *context);
 void cop__tell_out(struct cop_run *run, int why);
 /* For everyone who waits. */
 void cop__tell_state(struct cop_run *run, enum cop_run_state state);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The life of a run, and its loop: on the caller's thread, or on one of its own. */
 #include "base/assert.h"
+#include "net/tls/tls.h"
 #include "run/parts.h"
 #include "run/text.h"
 
@@ -48,7 +49,6 @@ static void do_turn(struct cop_run *run)
     pthread_mutex_lock(&run->mutex);
     bool wants_stop = run->shared.wants_stop, wants_leave = run->shared.wants_leave;
     pthread_mutex_unlock(&run->mutex);
-    cop__tell_suspicions(run);
     if (wants_stop)
         cop__run_end(run, COP_ESTATE);
     else if (wants_leave)
@@ -62,7 +62,7 @@ static bool on_settle(struct cop__rider *rider)
 {
     struct cop_run *run =
         (struct cop_run *)((char *)rider - offsetof(struct cop_run, rider));
-    return !cop__tell_has_suspicions(run) && run->shared.state != COP_RUN_LEAVING;
+    return run->shared.state != COP_RUN_LEAVING;
 }
 
 static void on_wake(uv_async_t *wake) { cop__calls_take_queue(wake->data); }
@@ -108,6 +108,7 @@ static void free_run(struct cop_run *run)
     int error = uv_loop_close(&run->loop);
     COP_ASSERT(error == 0);
     cop__runner_fini(&run->runner);
+    cop__tls_destroy(run->tls);
     cop__start_free(&run->start);
     cop_view_unref(run->start_view);
     pthread_mutex_destroy(&run->mutex);
@@ -161,7 +162,9 @@ static int create(const struct cop_settings *settings, bool has_thread,
     /* The strings are the program's, and may be gone tomorrow. */
     run->settings.cluster = run->settings.shape = run->settings.quorum = NULL;
     run->settings.detector = run->settings.contact = run->settings.name = NULL;
-    run->settings.listen = NULL;
+    run->settings.listen = run->settings.key_file = NULL;
+    run->settings.authority_file = run->settings.certificate_file = NULL;
+    run->settings.private_key_file = NULL;
     run->settings.addresses = NULL;
     run->has_thread = has_thread;
     run->id = COP_ID_NONE;

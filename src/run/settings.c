@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Settings: taken from programs of any age, checked, and turned into what a run needs. */
+#include "net/tls/tls.h"
 #include "run/listen.h"
 #include "run/parts.h"
 #include "run/text.h"
@@ -65,14 +66,39 @@ static int make_absolute(const char *text, char *out, char *message, size_t size
     return 0;
 }
 
+static bool has_key(const struct cop_settings *settings)
+{
+    return settings->key_file != NULL || settings->certificate_file != NULL;
+}
+
+static int read_keys(struct cop_run *run, const struct cop_settings *settings,
+                     char *message, size_t size)
+{
+    const struct cop__tls_files files = {
+        .key = settings->key_file,
+        .authority = settings->authority_file,
+        .certificate = settings->certificate_file,
+        .private_key = settings->private_key_file,
+    };
+    if (!has_key(settings))
+        return 0;
+    if (settings->insecure)
+        return cop__explain(message, size, "a key and `insecure` exclude each other");
+    if (!files.key && (!files.authority || !files.private_key))
+        return cop__explain(message, size,
+                            "a certificate needs its private key and an authority");
+    return cop__tls_create(&files, &run->tls, message, size);
+}
+
 static int check_transport(const struct cop_settings *settings,
                            const struct cop__address *address, const char *text,
                            char *message, size_t size)
 {
-    if (cop__address_is_unix(address) || settings->insecure)
+    if (cop__address_is_unix(address) || settings->insecure || has_key(settings))
         return 0;
     cop__explain(message, size,
-                 "%s: TCP is not encrypted yet; set `insecure` to use it", text);
+                 "%s: TCP needs a key_file or certificates; `insecure` does without",
+                 text);
     return COP_EREFUSED;
 }
 
@@ -281,7 +307,9 @@ static int print_own(struct cop_run *run, char *message, size_t size)
 int cop__settings_apply(struct cop_run *run, const struct cop_settings *settings,
                         char *message, size_t size)
 {
-    int error = settings->contact ? apply_contact(run, settings, message, size)
+    int error = read_keys(run, settings, message, size);
+    if (error == 0)
+        error = settings->contact ? apply_contact(run, settings, message, size)
                                   : apply_static(run, settings, message, size);
     if (error)
         return error;

@@ -114,26 +114,12 @@ void cop__tell_out(struct cop_run *run, int why)
 
 /* ---- suspicions ------------------------------------------------------------------ */
 
-/* Grows with whatever can make a suspicion, or decide one. */
-static uint64_t mark(const struct cop_stats *stats)
+void cop__tell_suspicions(void *context)
 {
-    return stats->suspicions + stats->denials + stats->revivals + stats->accusations +
-           stats->accusations_dropped + stats->accusations_held +
-           stats->views_installed;
-}
-
-bool cop__tell_has_suspicions(const struct cop_run *run)
-{
-    return run->settings.on_suspicion != NULL && run->tcp != NULL &&
-           run->suspicion_mark != mark(&run->stats);
-}
-
-void cop__tell_suspicions(struct cop_run *run)
-{
+    struct cop_run *run = context;
     struct cop_suspicion all[COP_SUSPICIONS_MAX];
-    if (!cop__tell_has_suspicions(run))
+    if (run->settings.on_suspicion == NULL || run->tcp == NULL)
         return;
-    run->suspicion_mark = mark(&run->stats);
     uint32_t count =
         cop_node_events(cop__tcp_node(run->tcp), 0, all, COP_SUSPICIONS_MAX);
     for (uint32_t i = 0; i < count; i++) {

@@ -8,11 +8,14 @@
 #include <cmocka.h>
 
 #include "failing_alloc.h"
+#include "net/tls/keys.h"
+#include "run/listen.h"
 #include "run_world.h"
 
-#include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int set_up(void **state)
 {
@@ -583,6 +586,58 @@ static void tcp_on_a_free_port(void **state)
     cop_view_unref(view);
 }
 
+/* A socket on a free port, and its address. */
+static int listen_tcp(char *text, size_t size)
+{
+    uint16_t port;
+    int fd = cop__listen_loopback(&port);
+    assert_true(fd > 0);
+    snprintf(text, size, "tcp:127.0.0.1:%u", (unsigned)port);
+    return fd;
+}
+
+static bool all_of_two_or_three(struct runs *runs)
+{
+    return all_have_view(runs) &&
+           (runs->players[3].run == NULL || runs->players[0].joined == 1);
+}
+
+static void tcp_with_a_key(void **state)
+{
+    struct runs *runs = *state;
+    char path[64], texts[2][32], why[200];
+    const char *addresses[] = {texts[0], texts[1]};
+    struct cop__keys keys = {.step = COP__KEYS_ALONE};
+    snprintf(path, sizeof path, "%s/key", runs->folder);
+    assert_int_equal(cop__key_make(&keys.use), 0);
+    assert_int_equal(cop__keys_write(path, &keys, true, why, sizeof why), 0);
+    int fds[] = {listen_tcp(texts[0], 32), listen_tcp(texts[1], 32)};
+    for (uint32_t i = 0; i < 2; i++) {
+        struct cop_settings settings = runs_settings(runs, i, 2);
+        settings.addresses = addresses;
+        settings.listen_fd = fds[i];
+        settings.key_file = path;
+        runs_start(runs, i, &settings);
+        assert_string_equal(cop_address(runs->players[i].run), addresses[i]);
+    }
+    runs_until(runs, all_have_view);
+    struct cop_settings joiner = runs_joiner(runs, 3, "new");
+    joiner.contact = addresses[1];
+    joiner.key_file = path;
+    runs_start(runs, 3, &joiner);
+    runs_until(runs, all_of_two_or_three);
+    assert_int_equal(cop_rekey(runs->players[0].run, why, sizeof why), 0);
+    assert_int_equal(unlink(path), 0);
+    assert_true(cop_rekey(runs->players[0].run, why, sizeof why) < 0);
+    assert_true(strlen(why) > 5);
+    /* And without one. */
+    struct cop_run *run = NULL;
+    joiner.name = "newer";
+    assert_true(cop_start(&joiner, &run, why, sizeof why) < 0);
+    joiner.key_file = NULL;
+    assert_int_equal(cop_start(&joiner, &run, why, sizeof why), COP_EREFUSED);
+}
+
 static void no_memory_to_start(void **state)
 {
     struct runs *runs = *state;
@@ -638,6 +693,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(settings_of_a_later_version, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_same_place_twice, set_up, tear_down),
         cmocka_unit_test_setup_teardown(tcp_on_a_free_port, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(tcp_with_a_key, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_memory_to_start, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
