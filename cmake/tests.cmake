@@ -110,7 +110,8 @@ else()
     coppice_say("live tests" "off" "no command to test")
 endif()
 
-# Examples: what a user would write, against the shared library and the public headers.
+# Examples: what a user would write, against the shared library and the public headers. One
+# that needs several processes has a script in tests/examples that starts them.
 file(GLOB examples CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/*.c)
 list(LENGTH examples count)
 foreach(source IN LISTS examples)
@@ -118,9 +119,16 @@ foreach(source IN LISTS examples)
     string(REGEX REPLACE "^example_" "" name ${name})
     add_executable(example_${name} ${source})
     set_target_properties(example_${name} PROPERTIES C_EXTENSIONS ON)
-    target_link_libraries(example_${name} PRIVATE coppice_flags coppice_shared)
-    add_test(NAME example_${name} COMMAND example_${name})
-    set_tests_properties(example_${name} PROPERTIES LABELS example TIMEOUT 60)
+    target_link_libraries(example_${name} PRIVATE coppice_flags coppice_shared
+                                                  Threads::Threads)
+    if(EXISTS ${tests}/examples/${name}.sh)
+        coppice_add_script(example_${name} example 60 ${tests}/examples/${name}.sh)
+        set_property(TEST example_${name} APPEND PROPERTY
+                     ENVIRONMENT "EXAMPLE=$<TARGET_FILE:example_${name}>")
+    else()
+        add_test(NAME example_${name} COMMAND example_${name})
+        set_tests_properties(example_${name} PROPERTIES LABELS example TIMEOUT 60)
+    endif()
 endforeach()
 coppice_say("examples" "${count}" "examples/")
 

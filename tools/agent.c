@@ -68,7 +68,7 @@ void agent_stop(struct agent *agent, int code)
     close_node(agent, COP_ESTATE);
     runs_close(&agent->runs);
     if (agent->envoy != NULL)
-        envoy_close(agent->envoy);
+        cop__envoy_close(agent->envoy);
     agent->envoy = NULL;
     if (agent->server != NULL)
         server_close(agent->server);
@@ -396,13 +396,14 @@ static int accept_invitation(struct agent *agent,
     return start_node(agent, invitation->view);
 }
 
-static void on_invited(void *context, int status, const struct cop_buf *result,
-                       bool is_degraded)
+static void on_invited(void *context, int status, const struct cop_buf *body)
 {
     struct agent *agent = context;
     struct cop_invitation invitation;
+    bool is_degraded = false;
     agent->envoy = NULL;
-    int error = result ? cop_invitation(result, agent->start, &invitation) : status;
+    int error = body ? cop__invited_read(body, agent->start, &invitation, &is_degraded)
+                     : status;
     if (error) {
         agent_stop(agent, fail(EXIT_REFUSED, "%s cannot join: %s", agent->name,
                                cop_strerror(error)));
@@ -435,26 +436,53 @@ static void on_alone(void *context)
     agent->is_alone = true;
 }
 
+/* The contact, then the members of the file, beginning after our own place. */
+static int whom_to_ask(void *context, uint32_t i, struct cop__address *out)
+{
+    const struct agent *agent = context;
+    const struct agent_config *config = agent->config;
+    uint32_t n = config->cluster->n;
+    cop_id self = config->id;
+    if (i == 0) {
+        *out = config->contact;
+        return out->length > 0 ? 0 : COP_ENOENT;
+    }
+    cop_id id = (self == COP_ID_NONE ? i - 1 : self % n + i) % n;
+    return id == self ? COP_ENOENT : cluster_address(config->cluster, id, out);
+}
+
+static struct cop_buf *make_question(const struct agent *agent)
+{
+    const struct cluster *cluster = agent->config->cluster;
+    struct cop__invite invite = {.instance = cluster->instance,
+                                 .incarnation = agent->incarnation,
+                                 .is_new = agent->config->is_new && !agent->had_node};
+    memcpy(invite.cluster, cluster->id, sizeof invite.cluster);
+    snprintf(invite.name, sizeof invite.name, "%s", agent->view_name);
+    struct cop_buf *body = cop__invite_encode(&invite);
+    struct cop_buf *question =
+        body ? cop__command_make(1, COP__VERB_INVITE, body) : NULL;
+    cop_buf_unref(body);
+    return question;
+}
+
 static void ask_to_join(struct agent *agent)
 {
-    const struct agent_config *config = agent->config;
-    struct envoy_config envoy = {
+    struct cop__envoy_config envoy = {
         .loop = &agent->loop,
-        .cluster = config->cluster,
-        .self = config->id,
-        .contact = config->contact,
-        .tls = config->tls,
-        .name = agent->view_name,
-        .incarnation = agent->incarnation,
-        .is_new = config->is_new && !agent->had_node,
+        .address = whom_to_ask,
+        .count = agent->config->cluster->n + 1,
+        .tls = agent->config->tls,
+        .question = make_question(agent),
         .done = on_invited,
         .refused = on_refused,
         .alone = on_alone,
         .context = agent,
     };
     uv_poll_start(&agent->door, UV_READABLE, on_door);
-    if (envoy_create(&envoy, &agent->envoy) != 0)
-        agent_stop(agent, fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM)));
+    int error = cop__envoy_create(&envoy, &agent->envoy);
+    if (error)
+        agent_stop(agent, fail(EXIT_FAILED, "%s", cop_strerror(error)));
 }
 
 /* ---- commands -------------------------------------------------------------------- */

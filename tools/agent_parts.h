@@ -4,8 +4,8 @@
 
 #include "agent.h"
 #include "diary.h"
-#include "envoy.h"
 #include "net/tcp/runner.h"
+#include "run/envoy.h"
 #include "runs.h"
 #include "serve.h"
 #include "signals.h"
@@ -39,9 +39,9 @@ struct agent {
     struct cop__runner runner;
     struct signals signals;
     bool has_signals;
-    struct cop__tcp *tcp; /* NULL while it has no node */
-    struct envoy *envoy;  /* while it asks for an invitation */
-    uv_poll_t door;       /* takes and closes connections while it has no node */
+    struct cop__tcp *tcp;     /* NULL while it has no node */
+    struct cop__envoy *envoy; /* while it asks for an invitation */
+    uv_poll_t door;           /* takes and closes connections while it has no node */
     int listen_fd;
     struct server *server;
     struct runs runs;

@@ -23,7 +23,7 @@ static void reply(struct agent *agent, const struct caller *caller, int status,
     }
     if (caller->guest == 0 || agent->tcp == NULL)
         return;
-    struct cop_buf *packed = reply_make(caller->token, status, false, body);
+    struct cop_buf *packed = cop__reply_make(caller->token, status, false, body);
     if (packed != NULL)
         cop__tcp_answer(agent->tcp, caller->guest, packed);
     cop_buf_unref(packed);
@@ -76,10 +76,10 @@ static void submit(struct agent *agent, const struct caller *caller, enum verb v
 static struct cop_buf *make_invited(const struct agent *agent,
                                     const struct cop_buf *result)
 {
-    struct invited invited = {.degraded =
-                                  agent->roll.is_degraded || agent->roll.held_total > 0,
-                              .invitation = {result->data, result->length}};
-    return invited_encode(&invited);
+    bool degraded = agent->roll.is_degraded || agent->roll.held_total > 0;
+    struct cop__invited invited = {.degraded = degraded,
+                                   .invitation = {result->data, result->length}};
+    return cop__invited_encode(&invited);
 }
 
 bool answer_complete(struct agent *agent, uint64_t token, int status,
@@ -296,9 +296,9 @@ static void on_invite(struct agent *agent, const struct caller *caller,
                       struct cop__bytes body)
 {
     const struct cluster *cluster = agent->config->cluster;
-    struct invite_command command;
+    struct cop__invite command;
     struct cop_request request = {.kind = COP_REQUEST_INVITE};
-    if (invite_command_decode(body, &command) != 0 || !is_name(command.name)) {
+    if (cop__invite_decode(body, &command) != 0 || !is_name(command.name)) {
         reply(agent, caller, COP_EMALFORMED, NULL);
     } else if (memcmp(command.cluster, cluster->id, sizeof cluster->id) != 0 ||
                command.instance != cluster->instance) {

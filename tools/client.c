@@ -204,7 +204,7 @@ static int send_encrypted(struct client *client, const struct cop_buf *packed)
 
 int client_send(struct client *client, enum verb verb, const struct cop_buf *body)
 {
-    struct cop_buf *packed = command_make(++client->token, verb, body);
+    struct cop_buf *packed = cop__command_make(++client->token, (uint16_t)verb, body);
     if (packed == NULL)
         return COP_ENOMEM;
     int error = client->line ? send_encrypted(client, packed)

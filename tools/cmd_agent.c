@@ -2,7 +2,7 @@
 #include "agent.h"
 #include "args.h"
 #include "commands.h"
-#include "listen.h"
+#include "run/listen.h"
 #include "say.h"
 #include "security.h"
 
@@ -50,7 +50,7 @@ static int open_listener(const struct cluster *cluster, cop_id self,
     int code = security_check("agent", &address, tls, options->security.insecure);
     if (code)
         return code;
-    int fd = listen_address(&address);
+    int fd = cop__listen_address(&address);
     if (fd == -EADDRINUSE)
         return fail(EXIT_FAILED, "%s is taken: another process listens there", where);
     if (fd < 0)

@@ -3,8 +3,8 @@
 #include "args.h"
 #include "commands.h"
 #include "json.h"
-#include "listen.h"
 #include "local.h"
+#include "run/listen.h"
 #include "say.h"
 #include "security.h"
 
@@ -188,7 +188,7 @@ static int open_listener(const struct options *options, const struct cop__tls *t
     int code = security_check("join", &address, tls, options->security.insecure);
     if (code)
         return code;
-    int fd = listen_address(&address);
+    int fd = cop__listen_address(&address);
     if (fd == -EADDRINUSE)
         return fail(EXIT_FAILED, "%s is taken: another process listens there", where);
     if (fd < 0)

@@ -2,7 +2,7 @@
 #ifndef COP_TOOLS_COMMAND_H
 #define COP_TOOLS_COMMAND_H
 
-#include "wire/messages.h"
+#include "run/guest.h"
 
 #include <coppice/tree.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 /*
  * What a command and an agent, or a command and a keeper, say to each other over a Unix
  * socket: COMMAND and REPLY messages in the same records and headers that members use.
- * Guests, who want to join, say them to the address of a member.
+ * Guests, who want to join, say some of them to the address of a member (run/guest.h).
  * A COMMAND has a verb and a body; a REPLY has a status (0 or -COP_E...), a body, and
  * `more` if another one follows.
  *
@@ -20,8 +20,8 @@
     X(STATUS, 1, "agent: who it is, since when, with what statistics")                 \
     X(PROBE, 2, "agent: run probes back to back")                                      \
     X(VIEW, 3, "agent: its view, now or when it has changed")                          \
-    X(DESCRIBE, 4, "agent: how the cluster began; also for guests")                    \
-    X(INVITE, 5, "agent: an invitation for somebody; also for guests")                 \
+    X(DESCRIBE, COP__VERB_DESCRIBE, "agent: how the cluster began; also for guests")   \
+    X(INVITE, COP__VERB_INVITE, "agent: an invitation for somebody; also for guests")  \
     X(LEAVE, 6, "agent: leave the cluster with a goodbye")                             \
     X(REPORT, 7, "agent: take a member for dead, because somebody knows")              \
     X(REKEY, 8, "agent: read its key again, and use it")                               \
@@ -70,20 +70,6 @@ struct probe_reply {
     uint32_t count;
     struct probe_sample *samples;
     struct cop_ranks dead, silent;
-};
-
-/* INVITE. The reply is an `invited`. */
-struct invite_command {
-    uint8_t cluster[16];
-    uint64_t instance;
-    cop_incarnation incarnation; /* of the life that wants to join */
-    bool is_new;                 /* nobody of this name may be a member */
-    char name[64];
-};
-
-struct invited {
-    bool degraded;                /* whoever invites cannot change its view just now */
-    struct cop__bytes invitation; /* for cop_invitation; borrowed */
 };
 
 /* REPORT. */
@@ -145,10 +131,6 @@ int probe_command_decode(struct cop__bytes body, struct probe_command *out);
 struct cop_buf *probe_reply_encode(const struct probe_reply *reply);
 int probe_reply_decode(struct cop__bytes body, struct probe_reply *out);
 void probe_reply_free(struct probe_reply *reply);
-struct cop_buf *invite_command_encode(const struct invite_command *command);
-int invite_command_decode(struct cop__bytes body, struct invite_command *out);
-struct cop_buf *invited_encode(const struct invited *invited);
-int invited_decode(struct cop__bytes body, struct invited *out);
 struct cop_buf *report_command_encode(const struct report_command *command);
 int report_command_decode(struct cop__bytes body, struct report_command *out);
 /* VIEW: the serial number (struct roll) that is known already; 0: answer at once. */
@@ -169,13 +151,5 @@ int restart_reply_decode(struct cop__bytes body, struct restart_reply *out);
 void restart_reply_free(struct restart_reply *reply);
 struct cop_buf *down_reply_encode(const struct down_reply *reply);
 int down_reply_decode(struct cop__bytes body, struct down_reply *out);
-
-/* A whole message as it goes over the socket. */
-struct cop_buf *command_pack(uint16_t kind, const struct cop_buf *payload);
-/* A whole COMMAND or REPLY; `body` may be NULL. */
-struct cop_buf *command_make(uint64_t token, enum verb verb,
-                             const struct cop_buf *body);
-struct cop_buf *reply_make(uint64_t token, int status, bool more,
-                           const struct cop_buf *body);
 
 #endif

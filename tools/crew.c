@@ -4,8 +4,8 @@
 #include "agent.h"
 #include "base/assert.h"
 #include "commands.h"
-#include "listen.h"
 #include "net/tls/tls.h"
+#include "run/listen.h"
 #include "say.h"
 
 #include <coppice/error.h>
@@ -73,16 +73,16 @@ static int bind_member(struct crew *crew, cop_id id)
     int fd;
     if (!crew->tcp) {
         make_path(crew, 'm', id, path);
-        fd = listen_unix(path);
+        fd = cop__listen_unix(path);
     } else if (member->port == 0) {
-        fd = listen_loopback(&member->port);
+        fd = cop__listen_loopback(&member->port);
     } else {
         struct cop__address address = {.length = sizeof(struct sockaddr_in)};
         struct sockaddr_in in = {.sin_family = AF_INET,
                                  .sin_port = htons(member->port)};
         in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
         memcpy(&address.storage, &in, sizeof in);
-        fd = listen_address(&address);
+        fd = cop__listen_address(&address);
     }
     if (fd < 0)
         return fd;

@@ -231,6 +231,7 @@ struct cop_config {
 /* COP_EINVAL if `self` is not in the view (with a fixed one), or a name or address is too
  * long; COP_ENOMEM. */
 int cop_node_create(const struct cop_config *config, struct cop_node **out);
+/* NULL is ignored. */
 void cop_node_destroy(struct cop_node *node);
 
 /*
@@ -247,8 +248,11 @@ int cop_step(struct cop_node *node, const struct cop_event *event,
 /* When the next TICK is due; COP_TIME_NEVER if none. May be in the past: then at once. */
 cop_time cop_deadline(const struct cop_node *node);
 
+/* Who it is. */
 cop_id cop_node_id(const struct cop_node *node);
+/* In which life. */
 cop_incarnation cop_node_incarnation(const struct cop_node *node);
+/* The view that it has installed; borrowed until the next step. */
 const struct cop_view *cop_node_view(const struct cop_node *node);
 
 /*
@@ -278,6 +282,7 @@ struct cop_change_times {
     cop_time stable;    /* everybody has acknowledged */
     cop_time committed; /* and it is installed here */
 };
+/* See above. */
 struct cop_change_times cop_node_change_times(const struct cop_node *node);
 
 /* What this node believes of a member just now. */
@@ -292,6 +297,7 @@ struct cop_belief {
     uint32_t denial;
     enum cop_status status;
 };
+/* Of an id that it has never heard of: alive, as the view has it. */
 struct cop_belief cop_node_belief(const struct cop_node *node, cop_id id);
 
 /*
@@ -355,7 +361,9 @@ struct cop_probe_result {
     struct cop_ranks silent; /* not answered in time, though not known to be lost */
     cop_time elapsed_ns;
 };
+/* Reads the result of a COMPLETE. COP_EMALFORMED, COP_ENOMEM. */
 int cop_probe_result(const struct cop_buf *result, struct cop_probe_result *out);
+/* Gives the lists back. */
 void cop_probe_result_free(struct cop_probe_result *result);
 /* What an invitation says. */
 struct cop_invitation {

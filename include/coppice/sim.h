@@ -234,6 +234,7 @@ struct cop_sim_config {
 
 /* COP_EINVAL if the nodes or the shape are not possible; COP_ENOMEM. */
 int cop_sim_create(const struct cop_sim_config *config, struct cop_sim **out);
+/* NULL is ignored. */
 void cop_sim_destroy(struct cop_sim *sim);
 
 /* Does an action now (its time is not looked at). COP_EINVAL if a rank is not there. */
@@ -262,6 +263,7 @@ void cop_sim_heal(struct cop_sim *sim);
 /* Says that everybody has had time to hear of everything: from now on, answers must be
  * exact. Checkers ask for it with cop_sim_is_settled. */
 void cop_sim_settle(struct cop_sim *sim);
+/* Whether that was said. */
 bool cop_sim_is_settled(const struct cop_sim *sim);
 
 /* Records a violation, in the words of a checker, and ends the run. The first one
@@ -282,24 +284,33 @@ uint64_t cop_sim_draw(const struct cop_sim *sim, uint32_t place, uint64_t a, uin
 
 /* ---- looking in ------------------------------------------------------------------ */
 
+/* The virtual time. */
 cop_time cop_sim_now(const struct cop_sim *sim);
+/* How many there are, dead or alive. */
 uint32_t cop_sim_nodes(const struct cop_sim *sim);
+/* Whether a rank has a life just now. */
 bool cop_sim_is_alive(const struct cop_sim *sim, cop_id id);
-/* When the present life began, and when the last one ended (NEVER: it never crashed). */
+/* When the present life began. */
 cop_time cop_sim_born_at(const struct cop_sim *sim, cop_id id);
+/* When the last one ended; COP_TIME_NEVER: it never crashed. */
 cop_time cop_sim_died_at(const struct cop_sim *sim, cop_id id);
 /* The state machine at a rank, or NULL while it is dead. */
 const void *cop_sim_node(const struct cop_sim *sim, cop_id id);
+/* What runs at every rank. */
 const struct cop_sim_actor *cop_sim_actor(const struct cop_sim *sim);
-/* Whether a pause, slowness, partition or clock jump was ever done; whether a lie was. */
+/* Whether a pause, slowness, partition or clock jump was ever done. */
 bool cop_sim_was_disturbed(const struct cop_sim *sim);
+/* Whether a lie was. */
 bool cop_sim_was_lied_to(const struct cop_sim *sim);
-/* Frames that a rank has sent and been given, over all its lives. */
+/* Frames that a rank has sent, over all its lives. */
 uint64_t cop_sim_sends(const struct cop_sim *sim, cop_id id);
+/* And has been given. */
 uint64_t cop_sim_receives(const struct cop_sim *sim, cop_id id);
-/* Events done so far, and the digest of all of them. */
+/* Events done so far. */
 uint64_t cop_sim_events(const struct cop_sim *sim);
+/* The digest of all of them. */
 uint64_t cop_sim_digest(const struct cop_sim *sim);
+/* Counters of all nodes together; borrowed. */
 const struct cop_stats *cop_sim_stats(const struct cop_sim *sim);
 /* Private memory of all nodes now. */
 uint64_t cop_sim_node_bytes(const struct cop_sim *sim);
@@ -343,13 +354,16 @@ int cop_sim_script_parse(const char *text, struct cop_sim_script *out, char *mes
                          size_t size);
 /* The text, to be freed by the caller; NULL if there is no memory. */
 char *cop_sim_script_print(const struct cop_sim_script *script);
+/* A script of its own, to be freed. COP_ENOMEM. */
 int cop_sim_script_copy(const struct cop_sim_script *script,
                         struct cop_sim_script *out);
+/* Appends an action. COP_ENOMEM. */
 int cop_sim_script_add(struct cop_sim_script *script,
                        const struct cop_sim_action *action);
 /* Gives the script its shape: "radix:4", "hosts:flat" with `per_host` members each. */
 int cop_sim_script_shape(struct cop_sim_script *script, const char *text,
                          uint32_t per_host, char *message, size_t size);
+/* Frees what the script holds, and empties it. */
 void cop_sim_script_free(struct cop_sim_script *script);
 
 struct cop_sim_report {
@@ -461,6 +475,8 @@ struct cop_sim_explored {
     char failure[256]; /* "" if nothing was violated */
     char *schedule;    /* the shortest that fails, a line a step; freed by the caller */
 };
+/* Tries every order. 0 also if something was violated: see `failure`. COP_EINVAL,
+ * COP_ENOMEM. */
 int cop_sim_explore(const struct cop_sim_explore *config, struct cop_sim_explored *out);
 
 #endif

@@ -214,7 +214,7 @@ static void packed_messages_have_both_heads(void **state)
     (void)state;
     struct cop__msg_command command = {.token = 1, .verb = VERB_LIST};
     struct cop_buf *payload = cop__encode_command(&command);
-    struct cop_buf *packed = command_pack(COP__KIND_COMMAND, payload);
+    struct cop_buf *packed = cop__command_pack(COP__KIND_COMMAND, payload);
     struct cop__record record;
     struct cop_header header;
     assert_non_null(packed);

@@ -1,65 +1,66 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "envoy.h"
+#include "run/envoy.h"
 
 #include "base/assert.h"
-#include "command.h"
+#include "net/tcp/clock.h"
 #include "net/tcp/stream.h"
 #include "wire/header.h"
+#include "wire/messages.h"
 
 #include <coppice/error.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
-#define PATIENCE_MS 1000u /* with one member */
-#define PAUSE_MS 20u      /* after all were asked; longer each time */
+#define PATIENCE COP_SEC      /* with one member */
+#define PAUSE (20 * COP_MSEC) /* after all were asked; longer each time */
 #define PAUSE_DOUBLINGS 5u
 #define FRONT_SIZE (COP__RECORD_SIZE + COP__HEADER_SIZE)
 
 /* One question to one member. */
 struct attempt {
     struct cop__stream stream; /* first: a stream is its attempt */
-    struct envoy *envoy;
+    struct cop__envoy *envoy;
     bool is_over;
     uint8_t *input; /* as far as it has come */
     uint32_t used, wanted;
 };
 
-struct envoy {
-    struct envoy_config config;
+struct cop__envoy {
+    struct cop__envoy_config config;
     struct cop__stream_base base;
     uint64_t reads, writes;
-    uv_timer_t timer;
+    struct cop__clock clock;
+    struct cop__alarm alarm;
     struct attempt *attempt;
-    struct cop_buf *question;
     uint32_t asked;   /* in this round */
     uint32_t rounds;  /* without an answer */
     uint32_t handles; /* that libuv has not let go of */
     bool is_closing;
 };
 
-static void ask_next(struct envoy *envoy);
+static void ask_next(struct cop__envoy *envoy);
 
 /* ---- ends ------------------------------------------------------------------------ */
 
-static void let_go(struct envoy *envoy)
+static void let_go(struct cop__envoy *envoy)
 {
     if (--envoy->handles > 0)
         return;
-    cop_buf_unref(envoy->question);
+    cop_buf_unref(envoy->config.question);
     free(envoy);
 }
 
 static void on_stream_closed(struct cop__stream *stream)
 {
     struct attempt *attempt = (struct attempt *)stream;
-    struct envoy *envoy = attempt->envoy;
+    struct cop__envoy *envoy = attempt->envoy;
     free(attempt->input);
     free(attempt);
     let_go(envoy);
 }
 
-static void end_attempt(struct envoy *envoy)
+static void end_attempt(struct cop__envoy *envoy)
 {
     struct attempt *attempt = envoy->attempt;
     envoy->attempt = NULL;
@@ -70,22 +71,22 @@ static void end_attempt(struct envoy *envoy)
         on_stream_closed(&attempt->stream);
 }
 
-static void on_timer_closed(uv_handle_t *handle) { let_go(handle->data); }
+static void on_clock_closed(void *context) { let_go(context); }
 
-void envoy_close(struct envoy *envoy)
+void cop__envoy_close(struct cop__envoy *envoy)
 {
     COP_ASSERT(!envoy->is_closing);
     envoy->is_closing = true;
     end_attempt(envoy);
-    uv_close((uv_handle_t *)&envoy->timer, on_timer_closed);
+    cop__alarm_stop(&envoy->clock, &envoy->alarm);
+    cop__clock_close(&envoy->clock, on_clock_closed);
 }
 
-static void finish(struct envoy *envoy, int status, const struct cop_buf *invitation,
-                   bool degraded)
+static void finish(struct cop__envoy *envoy, int status, const struct cop_buf *body)
 {
-    struct envoy_config config = envoy->config;
-    envoy_close(envoy);
-    config.done(config.context, status, invitation, degraded);
+    struct cop__envoy_config config = envoy->config;
+    cop__envoy_close(envoy);
+    config.done(config.context, status, body);
 }
 
 /* ---- an answer ------------------------------------------------------------------- */
@@ -94,23 +95,18 @@ static void finish(struct envoy *envoy, int status, const struct cop_buf *invita
 static bool is_final(int status)
 {
     return status == COP_EINVAL || status == COP_ERANGE || status == COP_EMALFORMED ||
-           status == COP_EEXIST;
+           status == COP_EEXIST || status == COP_ETOOBIG;
 }
 
-static void on_reply(struct envoy *envoy, const struct cop__msg_reply *reply)
+static void on_reply(struct cop__envoy *envoy, const struct cop__msg_reply *reply)
 {
     int status = -(int)reply->status;
-    struct invited invited;
-    if ((status == 0 || status == COP_EREFUSED) &&
-        invited_decode(reply->body, &invited) == 0) {
-        struct cop_buf *copy =
-            cop_buf_copy(invited.invitation.data, invited.invitation.length);
-        if (copy == NULL)
-            status = COP_ENOMEM;
-        finish(envoy, status, copy, invited.degraded);
+    if (status == 0 || (status == COP_EREFUSED && reply->body.length > 0)) {
+        struct cop_buf *copy = cop_buf_copy(reply->body.data, reply->body.length);
+        finish(envoy, copy ? status : COP_ENOMEM, copy);
         cop_buf_unref(copy);
     } else if (is_final(status)) {
-        finish(envoy, status, NULL, false);
+        finish(envoy, status, NULL);
     } else {
         ask_next(envoy);
     }
@@ -186,7 +182,7 @@ static void on_bytes(struct cop__stream *stream, const uint8_t *data, size_t len
 
 static void say_refused(const struct attempt *attempt)
 {
-    const struct envoy_config *config = &attempt->envoy->config;
+    const struct cop__envoy_config *config = &attempt->envoy->config;
     const char *detail;
     enum cop__fault fault = cop__stream_fault(&attempt->stream, &detail);
     if (config->refused)
@@ -196,7 +192,7 @@ static void say_refused(const struct attempt *attempt)
 /* Short enough for the buffer of any socket. */
 static bool send_question(struct attempt *attempt)
 {
-    const struct cop_buf *question = attempt->envoy->question;
+    const struct cop_buf *question = attempt->envoy->config.question;
     struct cop__batch batch = {.bytes = question->length, .count = 1};
     batch.spans[0] =
         (struct iovec){(void *)(uintptr_t)question->data, question->length};
@@ -234,10 +230,19 @@ static const struct cop__stream_events events = {
     .closed = on_stream_closed,
 };
 
-static void on_timer(uv_timer_t *timer) { ask_next(timer->data); }
+static void on_alarm(struct cop__alarm *alarm, cop_time now)
+{
+    (void)now;
+    ask_next((struct cop__envoy *)((char *)alarm - offsetof(struct cop__envoy, alarm)));
+}
+
+static void wait_for(struct cop__envoy *envoy, cop_time time)
+{
+    cop__alarm_start(&envoy->clock, &envoy->alarm, cop__clock_now() + time);
+}
 
 /* Whether a question is on its way. */
-static bool ask(struct envoy *envoy, const struct cop__address *address)
+static bool ask(struct cop__envoy *envoy, const struct cop__address *address)
 {
     struct attempt *attempt = calloc(1, sizeof *attempt);
     if (attempt == NULL || make_room(attempt, FRONT_SIZE) != 0) {
@@ -253,39 +258,27 @@ static bool ask(struct envoy *envoy, const struct cop__address *address)
     return connected == 1 ? send_question(attempt) : connected == 0;
 }
 
-/* Whom to ask as the i-th of a round; false if that is nobody. */
-static bool find_address(const struct envoy *envoy, uint32_t i,
-                         struct cop__address *out)
-{
-    const struct envoy_config *config = &envoy->config;
-    uint32_t n = config->cluster->n;
-    if (i == 0) {
-        *out = config->contact;
-        return out->length > 0;
-    }
-    cop_id id = (config->self == COP_ID_NONE ? i - 1 : config->self % n + i) % n;
-    return id != config->self && cluster_address(config->cluster, id, out) == 0;
-}
-
 /* A round has ended: everybody was asked. */
-static void rest(struct envoy *envoy)
+static void rest(struct cop__envoy *envoy)
 {
     uint32_t doublings =
         envoy->rounds < PAUSE_DOUBLINGS ? envoy->rounds : PAUSE_DOUBLINGS;
     envoy->asked = 0;
     envoy->rounds++;
-    uv_timer_start(&envoy->timer, on_timer, PAUSE_MS << doublings, 0);
+    wait_for(envoy, PAUSE << doublings);
     if (envoy->config.alone != NULL)
         envoy->config.alone(envoy->config.context);
 }
 
-static void ask_next(struct envoy *envoy)
+static void ask_next(struct cop__envoy *envoy)
 {
+    const struct cop__envoy_config *config = &envoy->config;
     struct cop__address address;
     end_attempt(envoy);
-    while (envoy->asked <= envoy->config.cluster->n) {
-        if (find_address(envoy, envoy->asked++, &address) && ask(envoy, &address)) {
-            uv_timer_start(&envoy->timer, on_timer, PATIENCE_MS, 0);
+    while (envoy->asked < config->count) {
+        if (config->address(config->context, envoy->asked++, &address) == 0 &&
+            ask(envoy, &address)) {
+            wait_for(envoy, PATIENCE);
             return;
         }
         end_attempt(envoy);
@@ -295,41 +288,25 @@ static void ask_next(struct envoy *envoy)
 
 /* ---- the beginning --------------------------------------------------------------- */
 
-static struct cop_buf *make_question(const struct envoy_config *config)
+int cop__envoy_create(const struct cop__envoy_config *config, struct cop__envoy **out)
 {
-    struct invite_command command = {.instance = config->cluster->instance,
-                                     .incarnation = config->incarnation,
-                                     .is_new = config->is_new};
-    memcpy(command.cluster, config->cluster->id, sizeof command.cluster);
-    if (strlen(config->name) >= sizeof command.name)
-        return NULL;
-    memcpy(command.name, config->name, strlen(config->name) + 1);
-    struct cop_buf *body = invite_command_encode(&command);
-    struct cop_buf *question = body ? command_make(1, VERB_INVITE, body) : NULL;
-    cop_buf_unref(body);
-    return question;
-}
-
-int envoy_create(const struct envoy_config *config, struct envoy **out)
-{
-    struct envoy *envoy = calloc(1, sizeof *envoy);
-    if (envoy == NULL)
-        return COP_ENOMEM;
+    struct cop__envoy *envoy = config->question ? calloc(1, sizeof *envoy) : NULL;
+    int error = envoy ? cop__clock_init(&envoy->clock, config->loop) : UV_ENOMEM;
+    if (error != 0) {
+        cop_buf_unref(config->question);
+        free(envoy);
+        return error == UV_ENOMEM ? COP_ENOMEM : COP_EIO;
+    }
     envoy->config = *config;
+    envoy->clock.context = envoy;
     envoy->base.loop = config->loop;
     envoy->base.events = &events;
     envoy->base.reads = &envoy->reads;
     envoy->base.writes = &envoy->writes;
     envoy->base.tls = config->tls;
     envoy->handles = 1;
-    envoy->question = make_question(config);
-    if (envoy->question == NULL) {
-        free(envoy);
-        return COP_ENOMEM;
-    }
-    COP_ASSERT(uv_timer_init(config->loop, &envoy->timer) == 0);
-    envoy->timer.data = envoy;
-    uv_timer_start(&envoy->timer, on_timer, 0, 0);
+    cop__alarm_init(&envoy->alarm, on_alarm);
+    wait_for(envoy, 0);
     *out = envoy;
     return 0;
 }
