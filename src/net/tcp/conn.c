@@ -64,11 +64,24 @@ static bool is_outsider(const struct cop__conn *conn)
     return conn->state == COP__CONN_STRANGER || conn->state == COP__CONN_GUEST;
 }
 
+/* Connections that come to nothing are paid for by the address that they come from. */
+static void settle_account(struct cop__conn *conn)
+{
+    struct cop__limits *limits = &conn->peers->limits;
+    if (conn->state == COP__CONN_OPEN)
+        cop__limits_leave(limits, conn->origin);
+    else if (conn->is_guilty)
+        cop__limits_charge(limits, conn->origin, COP__PRICE_FAULT, cop__clock_now());
+    else if (!conn->is_wise)
+        cop__limits_charge(limits, conn->origin, COP__PRICE_END, cop__clock_now());
+}
+
 /* Nothing may find it any more. */
 static void forget(struct cop__conn *conn)
 {
     struct cop__peers *peers = conn->peers;
     peers->strangers -= is_outsider(conn);
+    settle_account(conn);
     peers->config.stats->connections--;
     cop__alarm_stop(peers->config.clock, &conn->alarm);
     unlink_conn(conn);
@@ -190,6 +203,7 @@ static void refuse(struct cop__conn *conn, enum cop__refusal refusal)
         cop__log(peers->config.log, COP_LOG_WARN,
                  "refused a connection, and said: %s (%llu more like this)",
                  cop__refusal_text(refusal), (unsigned long long)held);
+    conn->is_guilty = refusal == COP__REFUSE_GARBAGE;
     /* If it cannot be written, the end of the connection has to say it. */
     write_greeting(conn, bytes, cop__refuse_write(refusal, bytes));
     cop__conn_close(conn);
@@ -200,6 +214,7 @@ static void open_conn(struct cop__conn *conn, struct cop__peer *peer)
 {
     struct cop__peers *peers = conn->peers;
     peers->strangers -= conn->state == COP__CONN_STRANGER;
+    cop__limits_enter(&peers->limits, conn->origin, cop__clock_now());
     cop__alarm_stop(peers->config.clock, &conn->alarm);
     cop__alarm_stop(peers->config.clock, &peer->again);
     conn->state = COP__CONN_OPEN;
@@ -379,6 +394,7 @@ void cop__conn_renew(struct cop__conn *conn)
 
 static void on_item(struct cop__conn *conn, struct cop__item *item)
 {
+    conn->is_wise = true;
     if (item->type == COP__RECORD_FRAME && is_outsider(conn))
         on_command(conn, item);
     else if (item->type == COP__RECORD_FRAME)
@@ -510,7 +526,8 @@ static void on_ended(struct cop__stream *stream, int error)
         return;
     case COP__CONN_STRANGER:
     case COP__CONN_GUEST:
-        if (error == COP__STREAM_UNPROVEN)
+        conn->is_guilty = error == COP__STREAM_UNPROVEN;
+        if (conn->is_guilty)
             on_unproven(conn);
         cop__conn_close(conn);
         return;
@@ -598,6 +615,7 @@ static void on_alarm(struct cop__alarm *alarm, cop_time now)
         cop__attempt_failed(conn->peer, UV_ETIMEDOUT);
     } else {
         conn->peers->config.stats->timed_out++;
+        conn->is_guilty = conn->state == COP__CONN_STRANGER;
         cop__conn_close(conn);
     }
 }

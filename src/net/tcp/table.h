@@ -3,6 +3,7 @@
 #define COP_NET_TCP_TABLE_H
 
 #include "base/map.h"
+#include "net/tcp/limits.h"
 #include "net/tcp/notice.h"
 #include "net/tcp/peers.h"
 #include "net/tcp/stream.h"
@@ -30,12 +31,15 @@ struct cop__conn {
     struct cop__peers *peers;
     struct cop__peer *peer;  /* NULL for a stranger or a guest */
     uint64_t guest;          /* its number */
+    cop__origin origin;      /* of theirs; 0 if it has none, or is ours */
     struct cop__alarm alarm; /* the handshake takes too long; nobody uses it */
     struct cop__conn *next, *prev;
     enum cop__conn_state state;
     bool is_used;      /* since the alarm was last set */
     bool has_progress; /* it was good for something */
     bool is_late;      /* counts waited for a whole turn of `tell` */
+    bool is_wise;      /* theirs: it has said something that makes sense */
+    bool is_guilty;    /* theirs: it ends by its own fault */
 };
 
 struct cop__peer {
@@ -43,6 +47,7 @@ struct cop__peer {
     cop_id id;
     bool keep;
     bool is_dirty;
+    bool is_courteous; /* `again` is set to let the other side come first */
     uint32_t
         failures; /* connections and attempts in a row that were good for nothing */
     struct cop__conn *open, *attempt;
@@ -77,6 +82,8 @@ struct cop__peers {
     struct cop__notice refused_them[COP__REFUSAL_COUNT];
     struct cop__notice refused_us[COP__REFUSAL_COUNT];
     struct cop__notice unproven[COP__FAULT_COUNT], unproven_to_us[COP__FAULT_COUNT];
+    struct cop__notice too_often, foreign_user;
+    struct cop__limits limits;
     struct cop__notice nonsense, shortage, unreachable, overflow, strangers_full;
 
     struct cop__stream_base
