@@ -264,6 +264,8 @@ static enum cop__refusal admit(struct cop__conn *conn, const struct cop__item *i
     enum cop__refusal refusal = cop__hello_judge(&config->identity, item, &greeting);
     if (refusal != COP__REFUSE_NONE)
         return refusal;
+    if (!cop__conn_is_itself(conn, greeting.sender))
+        return COP__REFUSE_NAME;
     struct cop__peer *peer = cop__peer_get(conn->peers, greeting.sender);
     if (!peer)
         return COP__REFUSE_STALE; /* no memory: it may try again */
@@ -366,7 +368,10 @@ static void on_frame(struct cop__conn *conn, struct cop__item *item)
         return;
     }
     event.now = cop__clock_now();
-    peers->config.event(peers->config.context, &event);
+    if (cop__conn_is_own_join(conn, &item->frame))
+        peers->config.event(peers->config.context, &event);
+    else
+        cop__conn_say_impostor(conn);
     cop_buf_unref(item->frame.payload);
 }
 
@@ -480,40 +485,12 @@ static void on_connected(struct cop__stream *stream, int error)
     struct cop__conn *conn = (struct cop__conn *)stream;
     if (conn->state != COP__CONN_CONNECTING)
         return;
+    if (error == 0 && !cop__conn_is_itself(conn, conn->peer->id))
+        error = cop__stream_reject(stream, COP__FAULT_NAME);
     if (error != 0)
         cop__attempt_failed(conn->peer, error);
     else
         cop__conn_greet(conn);
-}
-
-/* Somebody on the way has changed what a member sent: it is to be had again. */
-static void say_changed(struct cop__conn *conn)
-{
-    struct cop__peers *peers = conn->peers;
-    const char *detail;
-    uint64_t held;
-    cop__stream_fault(&conn->stream, &detail);
-    peers->config.stats->refused_garbage++;
-    if (cop__notice_is_due(&peers->nonsense, cop__clock_now(), &held))
-        cop__log(peers->config.log, COP_LOG_WARN,
-                 "cut the connection to member %u: what came is not what it sent: %s "
-                 "(%llu more like this)",
-                 (unsigned)conn->peer->id, detail, (unsigned long long)held);
-}
-
-/* A stranger that is not one of us: it learns no more than that, and the log says it once. */
-static void on_unproven(struct cop__conn *conn)
-{
-    struct cop__peers *peers = conn->peers;
-    const char *detail;
-    enum cop__fault fault = cop__stream_fault(&conn->stream, &detail);
-    uint64_t held;
-    peers->config.stats->refused_unproven++;
-    if (cop__notice_is_due(&peers->unproven[fault], cop__clock_now(), &held))
-        cop__log(peers->config.log, COP_LOG_WARN,
-                 "refused a connection: %s%s%s (%llu more like this)",
-                 cop__fault_text(fault), *detail ? ": " : "", detail,
-                 (unsigned long long)held);
 }
 
 static void on_ended(struct cop__stream *stream, int error)
@@ -528,12 +505,12 @@ static void on_ended(struct cop__stream *stream, int error)
     case COP__CONN_GUEST:
         conn->is_guilty = error == COP__STREAM_UNPROVEN;
         if (conn->is_guilty)
-            on_unproven(conn);
+            cop__conn_say_unproven(conn);
         cop__conn_close(conn);
         return;
     case COP__CONN_OPEN:
         if (error == COP__STREAM_UNPROVEN)
-            say_changed(conn);
+            cop__conn_say_changed(conn);
         cop__conn_lost(conn, error);
         return;
     case COP__CONN_CLOSING:

@@ -143,6 +143,17 @@ void cop__conn_renew(struct cop__conn *conn);
 void cop__conn_answer(struct cop__conn *conn, const struct cop_buf *bytes);
 void cop__conn_say_bye(struct cop__conn *conn);
 
+/* ---- proof.c --------------------------------------------------------------------- */
+
+/* Whether the other side may be this member; whether it may join with this frame. */
+bool cop__conn_is_itself(const struct cop__conn *conn, cop_id id);
+bool cop__conn_is_own_join(const struct cop__conn *conn, const struct cop_frame *frame);
+/* Counts and logs: it joins by another's name; what a member sent was changed on the way;
+ * it did not prove to be one of us. */
+void cop__conn_say_impostor(struct cop__conn *conn);
+void cop__conn_say_changed(struct cop__conn *conn);
+void cop__conn_say_unproven(struct cop__conn *conn);
+
 /* ---- accept.c -------------------------------------------------------------------- */
 
 int cop__accept_start(struct cop__peers *peers);

@@ -185,6 +185,12 @@ enum cop__fault cop__channel_fault(const struct cop__channel *channel)
     return channel->fault;
 }
 
+void cop__channel_reject(struct cop__channel *channel, enum cop__fault fault)
+{
+    channel->fault = fault;
+    channel->detail = "";
+}
+
 const char *cop__channel_detail(const struct cop__channel *channel)
 {
     return channel->detail;

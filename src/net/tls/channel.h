@@ -68,6 +68,7 @@ int cop__channel_write(struct cop__channel *channel, const void *data, size_t le
 
 /* Why it failed. */
 enum cop__fault cop__channel_fault(const struct cop__channel *channel);
+void cop__channel_reject(struct cop__channel *channel, enum cop__fault fault);
 /* What is known beyond that, such as "certificate has expired"; "" if nothing is. */
 const char *cop__channel_detail(const struct cop__channel *channel);
 
