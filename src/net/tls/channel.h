@@ -19,7 +19,7 @@ struct cop__channel;
 
 /* Why a channel ended, for people and for counting. X(NAME, text) */
 #define COP__FAULTS(X)                                                                 \
-    X(PLAIN, "it does not speak TLS")                                                  \
+    X(PLAIN, "it does not speak TLS 1.3")                                              \
     X(KEY, "it does not have our key")                                                 \
     X(CERTIFICATE, "its certificate is not accepted")                                  \
     X(NAME, "its certificate is another member's")                                     \
