@@ -4,6 +4,25 @@
 command -v perl >/dev/null || { echo "no perl"; exit 77; }
 command -v openssl >/dev/null || { echo "no openssl command"; exit 77; }
 
+# Attackers do not outlive the test, however it ends, and hold none of its pipes.
+attackers=()
+attack() {
+    "$@" >/dev/null 2>&1 &
+    attacker=$!
+    attackers+=($attacker)
+}
+end_attack() {
+    kill "$1" 2>/dev/null || true
+    wait "$1" 2>/dev/null || true
+}
+cleanup_all() {
+    local status=$?
+    [ ${#attackers[@]} = 0 ] || kill "${attackers[@]}" 2>/dev/null || true
+    (exit $status)
+    cleanup
+}
+trap cleanup_all EXIT
+
 home=$XDG_RUNTIME_DIR/coppice/default
 
 port_of() { coppice ps "$1" | sed -n 's/.*tcp:127.0.0.1:\([0-9]*\).*/\1/p'; }

@@ -72,13 +72,12 @@ wait $foreign || die "the agent did not end cleanly: $(cat "$scratch/agent.log")
 
 # ---- what was recorded is of no use again ----
 middle=$(free_port)
-between "$middle" "$port" record "$scratch/flight" &
-spy=$!
+attack between "$middle" "$port" record "$scratch/flight"
+spy=$attacker
 ready() { [ -e "$scratch/flight.ready" ]; }
 until_true ready
 (printf '\001\000\000\000\010\000\000\000'; sleep 1) | tls "$middle" "$home/key" >/dev/null 2>&1 || true
-kill $spy
-wait $spy 2>/dev/null || true
+end_attack $spy
 before=$(stat_of n7 refused_unproven)
 [ -s "$scratch/flight" ] || die "nothing was recorded"
 exec 7<>"/dev/tcp/127.0.0.1/$port"
@@ -92,8 +91,8 @@ once 'changed on the way, or makes no sense' n7
 pid=$(pid_of n7)
 before=$(private_kib "$pid")
 # The head of a first message that claims to be long, and never comes.
-hold "$port" 600 '\x16\x03\x01\x03\xf0\x01\0\x03\xec\x03\x03' "$scratch/held" &
-holder=$!
+attack hold "$port" 600 '\x16\x03\x01\x03\xf0\x01\0\x03\xec\x03\x03' "$scratch/held"
+holder=$attacker
 held() { [ -e "$scratch/held" ]; }
 until_true held
 probe_says 8 ""
@@ -103,13 +102,13 @@ after=$(private_kib "$pid")
 # A member can still come and go.
 expect 0 coppice join --as late
 all_see "late,n[0-7]"
-kill $holder
-wait $holder 2>/dev/null || true
+end_attack $holder
 
 # ---- 10,000 of them while the view changes ----
 before=$(private_kib "$pid")
-flood "$port" 10000 100 'this is not TLS' 127.0.0.2 >"$scratch/cut" &
+flood "$port" 10000 100 'this is not TLS' 127.0.0.2 >"$scratch/cut" 2>&1 &
 flooder=$!
+attackers+=($flooder)
 expect 0 coppice kill n1
 expect 0 coppice join --as later
 all_see "late,later,n[0,2-7]"

@@ -13,14 +13,14 @@
 #define ACCEPTS_MAX 64
 
 /* The one that has waited longest makes room: it had the most time to say something. */
-static void make_room(struct cop__peers *peers)
+bool cop__accept_make_room(struct cop__peers *peers)
 {
     struct cop__conn *conn = peers->first;
     uint64_t held;
     while (conn && conn->state != COP__CONN_STRANGER && conn->state != COP__CONN_GUEST)
         conn = conn->next;
     if (!conn)
-        return;
+        return false;
     if (cop__notice_is_due(&peers->strangers_full, cop__clock_now(), &held))
         cop__log(peers->config.log, COP_LOG_WARN,
                  "too many connections that say nothing: closing the oldest "
@@ -28,6 +28,7 @@ static void make_room(struct cop__peers *peers)
                  (unsigned long long)held);
     conn->is_guilty = true;
     cop__conn_close(conn);
+    return true;
 }
 
 static void say_too_often(struct cop__peers *peers, cop__origin origin)
@@ -60,7 +61,7 @@ static void take(struct cop__peers *peers, int fd, cop__origin origin)
         return;
     }
     if (peers->strangers >= peers->config.strangers_max)
-        make_room(peers);
+        cop__accept_make_room(peers);
     struct cop__conn *conn = cop__conn_create(peers, COP__CONN_STRANGER);
     if (!conn) {
         close(fd);
@@ -118,6 +119,8 @@ static void on_pollable(uv_poll_t *poll, int status, int events)
             take(peers, fd, cop__origin_of((const struct sockaddr *)&from));
         else if (errno == EAGAIN)
             return;
+        else if ((errno == EMFILE || errno == ENFILE) && cop__accept_make_room(peers))
+            continue; /* strangers have them all: the newest may be a member */
         else if (errno != EINTR && errno != ECONNABORTED && errno != EPROTO) {
             pause_accepting(peers, -errno);
             return;

@@ -102,7 +102,11 @@ void cop__attempt_failed(struct cop__peer *peer, int error)
     switch (meaning_of(error)) {
     case SHORTAGE:
         say_short(peers, error);
-        try_later(peer, pause_of(PAUSE_DOUBLINGS));
+        /* What strangers hold is ours to take back. */
+        try_later(peer, (error == UV_EMFILE || error == UV_ENFILE) &&
+                                cop__accept_make_room(peers)
+                            ? PAUSE_FIRST
+                            : pause_of(PAUSE_DOUBLINGS));
         return;
     case BUSY:
         if (is_patient)

@@ -158,5 +158,7 @@ void cop__conn_say_unproven(struct cop__conn *conn);
 
 int cop__accept_start(struct cop__peers *peers);
 void cop__accept_stop(struct cop__peers *peers);
+/* Closes the stranger that has waited longest; false if there is none. */
+bool cop__accept_make_room(struct cop__peers *peers);
 
 #endif
