@@ -214,6 +214,24 @@ static int address_of(void *context, cop_id id, struct cop__address *out)
                : COP_ENOENT;
 }
 
+/* As people call it: that is what certificates are made for. */
+static int name_of(void *context, cop_id id, char *out, size_t size)
+{
+    const struct agent *agent = context;
+    struct cop_member member;
+    char name[NODESET_NAME_LENGTH + 1];
+    if (id < agent->config->cluster->n) {
+        cluster_name(agent->config->cluster, id, name);
+        snprintf(out, size, "%s", name);
+        return 0;
+    }
+    if (agent->tcp == NULL ||
+        cop_node_member(cop__tcp_node(agent->tcp), id, &member) != 0)
+        return COP_ENOENT;
+    snprintf(out, size, "%.*s", (int)member.name_length, member.name);
+    return 0;
+}
+
 static void on_complete(void *context, uint64_t token, int status,
                         struct cop_buf *result)
 {
@@ -339,6 +357,7 @@ static int start_node(struct agent *agent, struct cop_view *view)
         .spare = config->is_spare,
         .listen_fd = fcntl(agent->listen_fd, F_DUPFD_CLOEXEC, 0),
         .address = address_of,
+        .name_of = name_of,
         .complete = on_complete,
         .installed = on_installed,
         .degraded = on_degraded,

@@ -292,6 +292,21 @@ static bool is_present(const struct agent *agent, const char *name)
            COP_RANK_NONE;
 }
 
+/* Whether it asks for itself; commands of this machine may ask for anybody. */
+static bool is_own_name(const struct agent *agent, const struct caller *caller,
+                        const char *view_name)
+{
+    const struct cluster *cluster = agent->config->cluster;
+    char name[NODESET_NAME_LENGTH + 1];
+    uint64_t id;
+    if (caller->session != NULL)
+        return true;
+    if (view_name[0] != 'n' || parse_number(view_name + 1, 0, cluster->n - 1, &id) != 0)
+        return cop__tcp_guest_is(agent->tcp, caller->guest, view_name);
+    cluster_name(cluster, (cop_id)id, name);
+    return cop__tcp_guest_is(agent->tcp, caller->guest, name);
+}
+
 static void on_invite(struct agent *agent, const struct caller *caller,
                       struct cop__bytes body)
 {
@@ -306,6 +321,11 @@ static void on_invite(struct agent *agent, const struct caller *caller,
     } else if (find_view_name(agent, command.name),
                command.is_new && is_present(agent, command.name)) {
         reply(agent, caller, COP_EEXIST, NULL);
+    } else if (!is_own_name(agent, caller, command.name)) {
+        cop__log(&agent->log, COP_LOG_WARN,
+                 "refused to invite %s: whoever asked has another's certificate",
+                 command.name);
+        reply(agent, caller, COP_EINVAL, NULL);
     } else {
         request.name = command.name;
         request.incarnation = command.incarnation;

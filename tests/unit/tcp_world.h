@@ -44,7 +44,7 @@ struct world {
     uv_prepare_t prepare;
     uv_check_t check;
     struct cop_view *view;
-    int family; /* AF_UNIX or AF_INET */
+    int family;           /* AF_UNIX or AF_INET */
     struct cop__tls *tls; /* for sides that are opened from now on; may be NULL */
     struct cop__tls *own_tls;
     char folder[64];

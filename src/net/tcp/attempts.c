@@ -9,6 +9,8 @@
 #define PAUSE_DOUBLINGS 6u
 /* The other side's connection is on its way: no use to ask again soon. */
 #define PAUSE_CROSSED (500 * COP_MSEC)
+/* So long the other side may come first, where two connections would cost too much. */
+#define COURTESY (150 * COP_MSEC)
 
 /* What an error of libuv says about an attempt. */
 enum meaning {
@@ -100,7 +102,11 @@ void cop__attempt_failed(struct cop__peer *peer, int error)
     switch (meaning_of(error)) {
     case SHORTAGE:
         say_short(peers, error);
-        try_later(peer, pause_of(PAUSE_DOUBLINGS));
+        /* What strangers hold is ours to take back. */
+        try_later(peer, (error == UV_EMFILE || error == UV_ENFILE) &&
+                                cop__accept_make_room(peers)
+                            ? PAUSE_FIRST
+                            : pause_of(PAUSE_DOUBLINGS));
         return;
     case BUSY:
         if (is_patient)
@@ -157,6 +163,7 @@ void cop__attempt_drop(struct cop__peer *peer)
 {
     struct cop__conn *conn = peer->attempt;
     cop__alarm_stop(peer->peers->config.clock, &peer->again);
+    peer->is_courteous = false;
     peer->attempt = NULL;
     if (conn)
         cop__conn_close(conn);
@@ -166,6 +173,8 @@ static void begin(struct cop__peer *peer)
 {
     struct cop__peers *peers = peer->peers;
     struct cop__address address;
+    if (peer->patience == 0)
+        peer->patience = cop__clock_now() + peers->config.connect_timeout_ns;
     if (peers->config.address(peers->config.address_context, peer->id, &address) != 0 ||
         address.length == 0) {
         give_up(peer, COP_DOWN_REFUSED);
@@ -197,6 +206,7 @@ void cop__attempt_again(struct cop__alarm *alarm, cop_time now)
     struct cop__peer *peer =
         (struct cop__peer *)((char *)alarm - offsetof(struct cop__peer, again));
     (void)now;
+    peer->is_courteous = false;
     /* The wish may have gone while we waited. */
     if (peer->keep || cop__session_is_owing(&peer->acquaintance.session))
         begin(peer);
@@ -205,14 +215,37 @@ void cop__attempt_again(struct cop__alarm *alarm, cop_time now)
     cop__peer_weigh(peer);
 }
 
+/*
+ * Members that start together call each other at the same time, and one of the two
+ * connections is for nothing. A handshake costs half a millisecond: so where there is one,
+ * whoever would lose (handshake.h) waits a moment, once, and if it has nothing to say.
+ */
+static bool is_courteous(const struct cop__peer *peer)
+{
+    const struct cop__acquaintance *acquaintance = &peer->acquaintance;
+    const struct cop__peers_config *config = &peer->peers->config;
+    return config->tls != NULL && peer->id < config->identity.self &&
+           acquaintance->attempts == 0 && acquaintance->session.incarnation == 0 &&
+           !cop__session_is_owing(&acquaintance->session);
+}
+
 void cop__peer_connect(struct cop__peer *peer)
 {
     struct cop__peers *peers = peer->peers;
     cop_time now;
+    if (peer->is_courteous && cop__session_is_owing(&peer->acquaintance.session)) {
+        peer->is_courteous = false;
+        cop__alarm_stop(peers->config.clock, &peer->again);
+    }
     if (peer->open || peer->attempt || cop__alarm_is_set(&peer->again) ||
         peers->is_closing)
         return;
     now = cop__clock_now();
+    if (is_courteous(peer)) {
+        peer->is_courteous = true;
+        cop__alarm_start(peers->config.clock, &peer->again, now + COURTESY);
+        return;
+    }
     peer->patience = now + peers->config.connect_timeout_ns;
     /* One break is no reason to wait; one after the other is. */
     if (peer->failures > 1)

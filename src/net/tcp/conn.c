@@ -64,11 +64,24 @@ static bool is_outsider(const struct cop__conn *conn)
     return conn->state == COP__CONN_STRANGER || conn->state == COP__CONN_GUEST;
 }
 
+/* Connections that come to nothing are paid for by the address that they come from. */
+static void settle_account(struct cop__conn *conn)
+{
+    struct cop__limits *limits = &conn->peers->limits;
+    if (conn->state == COP__CONN_OPEN)
+        cop__limits_leave(limits, conn->origin);
+    else if (conn->is_guilty)
+        cop__limits_charge(limits, conn->origin, COP__PRICE_FAULT, cop__clock_now());
+    else if (!conn->is_wise)
+        cop__limits_charge(limits, conn->origin, COP__PRICE_END, cop__clock_now());
+}
+
 /* Nothing may find it any more. */
 static void forget(struct cop__conn *conn)
 {
     struct cop__peers *peers = conn->peers;
     peers->strangers -= is_outsider(conn);
+    settle_account(conn);
     peers->config.stats->connections--;
     cop__alarm_stop(peers->config.clock, &conn->alarm);
     unlink_conn(conn);
@@ -190,6 +203,7 @@ static void refuse(struct cop__conn *conn, enum cop__refusal refusal)
         cop__log(peers->config.log, COP_LOG_WARN,
                  "refused a connection, and said: %s (%llu more like this)",
                  cop__refusal_text(refusal), (unsigned long long)held);
+    conn->is_guilty = refusal == COP__REFUSE_GARBAGE;
     /* If it cannot be written, the end of the connection has to say it. */
     write_greeting(conn, bytes, cop__refuse_write(refusal, bytes));
     cop__conn_close(conn);
@@ -200,6 +214,7 @@ static void open_conn(struct cop__conn *conn, struct cop__peer *peer)
 {
     struct cop__peers *peers = conn->peers;
     peers->strangers -= conn->state == COP__CONN_STRANGER;
+    cop__limits_enter(&peers->limits, conn->origin, cop__clock_now());
     cop__alarm_stop(peers->config.clock, &conn->alarm);
     cop__alarm_stop(peers->config.clock, &peer->again);
     conn->state = COP__CONN_OPEN;
@@ -249,6 +264,8 @@ static enum cop__refusal admit(struct cop__conn *conn, const struct cop__item *i
     enum cop__refusal refusal = cop__hello_judge(&config->identity, item, &greeting);
     if (refusal != COP__REFUSE_NONE)
         return refusal;
+    if (!cop__conn_is_itself(conn, greeting.sender))
+        return COP__REFUSE_NAME;
     struct cop__peer *peer = cop__peer_get(conn->peers, greeting.sender);
     if (!peer)
         return COP__REFUSE_STALE; /* no memory: it may try again */
@@ -351,7 +368,10 @@ static void on_frame(struct cop__conn *conn, struct cop__item *item)
         return;
     }
     event.now = cop__clock_now();
-    peers->config.event(peers->config.context, &event);
+    if (cop__conn_is_own_join(conn, &item->frame))
+        peers->config.event(peers->config.context, &event);
+    else
+        cop__conn_say_impostor(conn);
     cop_buf_unref(item->frame.payload);
 }
 
@@ -379,6 +399,7 @@ void cop__conn_renew(struct cop__conn *conn)
 
 static void on_item(struct cop__conn *conn, struct cop__item *item)
 {
+    conn->is_wise = true;
     if (item->type == COP__RECORD_FRAME && is_outsider(conn))
         on_command(conn, item);
     else if (item->type == COP__RECORD_FRAME)
@@ -464,40 +485,12 @@ static void on_connected(struct cop__stream *stream, int error)
     struct cop__conn *conn = (struct cop__conn *)stream;
     if (conn->state != COP__CONN_CONNECTING)
         return;
+    if (error == 0 && !cop__conn_is_itself(conn, conn->peer->id))
+        error = cop__stream_reject(stream, COP__FAULT_NAME);
     if (error != 0)
         cop__attempt_failed(conn->peer, error);
     else
         cop__conn_greet(conn);
-}
-
-/* Somebody on the way has changed what a member sent: it is to be had again. */
-static void say_changed(struct cop__conn *conn)
-{
-    struct cop__peers *peers = conn->peers;
-    const char *detail;
-    uint64_t held;
-    cop__stream_fault(&conn->stream, &detail);
-    peers->config.stats->refused_garbage++;
-    if (cop__notice_is_due(&peers->nonsense, cop__clock_now(), &held))
-        cop__log(peers->config.log, COP_LOG_WARN,
-                 "cut the connection to member %u: what came is not what it sent: %s "
-                 "(%llu more like this)",
-                 (unsigned)conn->peer->id, detail, (unsigned long long)held);
-}
-
-/* A stranger that is not one of us: it learns no more than that, and the log says it once. */
-static void on_unproven(struct cop__conn *conn)
-{
-    struct cop__peers *peers = conn->peers;
-    const char *detail;
-    enum cop__fault fault = cop__stream_fault(&conn->stream, &detail);
-    uint64_t held;
-    peers->config.stats->refused_unproven++;
-    if (cop__notice_is_due(&peers->unproven[fault], cop__clock_now(), &held))
-        cop__log(peers->config.log, COP_LOG_WARN,
-                 "refused a connection: %s%s%s (%llu more like this)",
-                 cop__fault_text(fault), *detail ? ": " : "", detail,
-                 (unsigned long long)held);
 }
 
 static void on_ended(struct cop__stream *stream, int error)
@@ -510,13 +503,14 @@ static void on_ended(struct cop__stream *stream, int error)
         return;
     case COP__CONN_STRANGER:
     case COP__CONN_GUEST:
-        if (error == COP__STREAM_UNPROVEN)
-            on_unproven(conn);
+        conn->is_guilty = error == COP__STREAM_UNPROVEN;
+        if (conn->is_guilty)
+            cop__conn_say_unproven(conn);
         cop__conn_close(conn);
         return;
     case COP__CONN_OPEN:
         if (error == COP__STREAM_UNPROVEN)
-            say_changed(conn);
+            cop__conn_say_changed(conn);
         cop__conn_lost(conn, error);
         return;
     case COP__CONN_CLOSING:
@@ -598,6 +592,7 @@ static void on_alarm(struct cop__alarm *alarm, cop_time now)
         cop__attempt_failed(conn->peer, UV_ETIMEDOUT);
     } else {
         conn->peers->config.stats->timed_out++;
+        conn->is_guilty = conn->state == COP__CONN_STRANGER;
         cop__conn_close(conn);
     }
 }

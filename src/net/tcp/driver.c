@@ -372,6 +372,7 @@ static struct cop__peers_config peers_config(struct cop__tcp *tcp)
         .listen_fd = config->listen_fd,
         .address = config->address,
         .address_context = config->context,
+        .name_of = config->name_of,
         .event = on_event,
         .known = on_known,
         .outlived = on_outlived,
@@ -535,6 +536,11 @@ void cop__tcp_answer(struct cop__tcp *tcp, uint64_t guest, const struct cop_buf 
 {
     if (!tcp->is_closing)
         cop__peers_answer(tcp->peers, guest, bytes);
+}
+
+bool cop__tcp_guest_is(const struct cop__tcp *tcp, uint64_t guest, const char *name)
+{
+    return !tcp->is_closing && cop__peers_guest_is(tcp->peers, guest, name);
 }
 
 void cop__tcp_rekeyed(struct cop__tcp *tcp)

@@ -54,6 +54,12 @@ struct cop__tcp_config {
     int listen_fd; /* bound and listening, TCP or Unix; the driver owns it from now on */
     /* The address of a member; called when one is needed. 0 or COP_ENOENT. */
     int (*address)(void *context, cop_id id, struct cop__address *out);
+    /*
+     * The name that the certificate of a member must have, where there are certificates. 0
+     * or COP_ENOENT: it joins, and says with JOIN how it is called. NULL: names are not
+     * looked at, and whoever has a certificate can be anybody.
+     */
+    int (*name_of)(void *context, cop_id id, char *out, size_t size);
     /* A request ended. `result` is borrowed. */
     void (*complete)(void *context, uint64_t token, int status, struct cop_buf *result);
     /*
@@ -120,6 +126,8 @@ const struct cop__tcp_stats *cop__tcp_stats(const struct cop__tcp *tcp);
  * gone, or does not read, gets nothing.
  */
 void cop__tcp_answer(struct cop__tcp *tcp, uint64_t guest, const struct cop_buf *bytes);
+/* Whether a guest has proved to be called this, where names are proved. */
+bool cop__tcp_guest_is(const struct cop__tcp *tcp, uint64_t guest, const char *name);
 /*
  * The keys of `tls` have changed: connections that were made with one that is no longer
  * accepted are made again. Nothing is lost by that.

@@ -316,14 +316,27 @@ int cop__peers_cut(struct cop__peers *peers, cop_id id)
     return 0;
 }
 
-void cop__peers_answer(struct cop__peers *peers, uint64_t guest,
-                       const struct cop_buf *bytes)
+static struct cop__conn *find_guest(const struct cop__peers *peers, uint64_t guest)
 {
     struct cop__conn *conn = peers->first;
     while (conn && (conn->state != COP__CONN_GUEST || conn->guest != guest))
         conn = conn->next;
+    return conn;
+}
+
+void cop__peers_answer(struct cop__peers *peers, uint64_t guest,
+                       const struct cop_buf *bytes)
+{
+    struct cop__conn *conn = find_guest(peers, guest);
     if (conn)
         cop__conn_answer(conn, bytes);
+}
+
+bool cop__peers_guest_is(const struct cop__peers *peers, uint64_t guest,
+                         const char *name)
+{
+    const struct cop__conn *conn = find_guest(peers, guest);
+    return conn && cop__stream_is_named(&conn->stream, name);
 }
 
 /* ---- life ------------------------------------------------------------------------ */

@@ -449,6 +449,13 @@ enum cop__fault cop__stream_fault(const struct cop__stream *stream, const char *
     return stream->channel ? cop__channel_fault(stream->channel) : COP__FAULT_BROKEN;
 }
 
+int cop__stream_reject(struct cop__stream *stream, enum cop__fault fault)
+{
+    if (stream->channel)
+        cop__channel_reject(stream->channel, fault);
+    return COP__STREAM_UNPROVEN;
+}
+
 bool cop__stream_is_named(const struct cop__stream *stream, const char *name)
 {
     return !stream->channel || cop__channel_is_named(stream->channel, name);

@@ -82,6 +82,8 @@ int cop__stream_write(struct cop__stream *stream, struct cop__batch *batch);
 /* Why it ended with COP__STREAM_UNPROVEN, and what is known beyond that; until it is closed. */
 enum cop__fault cop__stream_fault(const struct cop__stream *stream,
                                   const char **detail);
+/* Says why it is of no use although it is connected; returns COP__STREAM_UNPROVEN. */
+int cop__stream_reject(struct cop__stream *stream, enum cop__fault fault);
 /* Whether the other side has proved to be called this, where names are proved. */
 bool cop__stream_is_named(const struct cop__stream *stream, const char *name);
 /* Whether what it was made with is still accepted. */

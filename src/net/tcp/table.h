@@ -3,6 +3,7 @@
 #define COP_NET_TCP_TABLE_H
 
 #include "base/map.h"
+#include "net/tcp/limits.h"
 #include "net/tcp/notice.h"
 #include "net/tcp/peers.h"
 #include "net/tcp/stream.h"
@@ -30,12 +31,15 @@ struct cop__conn {
     struct cop__peers *peers;
     struct cop__peer *peer;  /* NULL for a stranger or a guest */
     uint64_t guest;          /* its number */
+    cop__origin origin;      /* of theirs; 0 if it has none, or is ours */
     struct cop__alarm alarm; /* the handshake takes too long; nobody uses it */
     struct cop__conn *next, *prev;
     enum cop__conn_state state;
     bool is_used;      /* since the alarm was last set */
     bool has_progress; /* it was good for something */
     bool is_late;      /* counts waited for a whole turn of `tell` */
+    bool is_wise;      /* theirs: it has said something that makes sense */
+    bool is_guilty;    /* theirs: it ends by its own fault */
 };
 
 struct cop__peer {
@@ -43,6 +47,7 @@ struct cop__peer {
     cop_id id;
     bool keep;
     bool is_dirty;
+    bool is_courteous; /* `again` is set to let the other side come first */
     uint32_t
         failures; /* connections and attempts in a row that were good for nothing */
     struct cop__conn *open, *attempt;
@@ -77,6 +82,8 @@ struct cop__peers {
     struct cop__notice refused_them[COP__REFUSAL_COUNT];
     struct cop__notice refused_us[COP__REFUSAL_COUNT];
     struct cop__notice unproven[COP__FAULT_COUNT], unproven_to_us[COP__FAULT_COUNT];
+    struct cop__notice too_often, foreign_user;
+    struct cop__limits limits;
     struct cop__notice nonsense, shortage, unreachable, overflow, strangers_full;
 
     struct cop__stream_base
@@ -136,9 +143,22 @@ void cop__conn_renew(struct cop__conn *conn);
 void cop__conn_answer(struct cop__conn *conn, const struct cop_buf *bytes);
 void cop__conn_say_bye(struct cop__conn *conn);
 
+/* ---- proof.c --------------------------------------------------------------------- */
+
+/* Whether the other side may be this member; whether it may join with this frame. */
+bool cop__conn_is_itself(const struct cop__conn *conn, cop_id id);
+bool cop__conn_is_own_join(const struct cop__conn *conn, const struct cop_frame *frame);
+/* Counts and logs: it joins by another's name; what a member sent was changed on the way;
+ * it did not prove to be one of us. */
+void cop__conn_say_impostor(struct cop__conn *conn);
+void cop__conn_say_changed(struct cop__conn *conn);
+void cop__conn_say_unproven(struct cop__conn *conn);
+
 /* ---- accept.c -------------------------------------------------------------------- */
 
 int cop__accept_start(struct cop__peers *peers);
 void cop__accept_stop(struct cop__peers *peers);
+/* Closes the stranger that has waited longest; false if there is none. */
+bool cop__accept_make_room(struct cop__peers *peers);
 
 #endif

@@ -155,6 +155,8 @@ static int explain(struct cop__channel *channel)
     int reason = ERR_GET_REASON(code);
     const char *text = ERR_reason_error_string(code);
     long verdict = SSL_get_verify_result(channel->ssl);
+    enum cop__fault missing =
+        channel->tls->has_certificates ? COP__FAULT_CERTIFICATE : COP__FAULT_KEY;
     if (channel->is_unknown_key)
         return fail_with(channel, COP__FAULT_KEY, "");
     if (reason == ERR_R_MALLOC_FAILURE) {
@@ -170,12 +172,11 @@ static int explain(struct cop__channel *channel)
         return fail_with(channel, COP__FAULT_CERTIFICATE, "it has none");
     if (reason == SSL_R_BINDER_DOES_NOT_VERIFY)
         return fail_with(channel, COP__FAULT_KEY, text);
-    if (reason == SSL_R_NO_SHARED_CIPHER || reason == SSL_R_NO_SUITABLE_KEY_SHARE)
-        return fail_with(channel,
-                         channel->tls->has_certificates ? COP__FAULT_CERTIFICATE
-                                                        : COP__FAULT_KEY,
-                         text);
-    if (reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_HTTP_REQUEST)
+    if (reason == SSL_R_NO_SHARED_CIPHER || reason == SSL_R_NO_SUITABLE_KEY_SHARE ||
+        reason == SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM)
+        return fail_with(channel, missing, text);
+    if (reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_HTTP_REQUEST ||
+        reason == SSL_R_UNSUPPORTED_PROTOCOL)
         return fail_with(channel, COP__FAULT_PLAIN, "");
     return fail_with(channel, COP__FAULT_BROKEN, text);
 }
@@ -183,6 +184,12 @@ static int explain(struct cop__channel *channel)
 enum cop__fault cop__channel_fault(const struct cop__channel *channel)
 {
     return channel->fault;
+}
+
+void cop__channel_reject(struct cop__channel *channel, enum cop__fault fault)
+{
+    channel->fault = fault;
+    channel->detail = "";
 }
 
 const char *cop__channel_detail(const struct cop__channel *channel)

@@ -19,7 +19,7 @@ struct cop__channel;
 
 /* Why a channel ended, for people and for counting. X(NAME, text) */
 #define COP__FAULTS(X)                                                                 \
-    X(PLAIN, "it does not speak TLS")                                                  \
+    X(PLAIN, "it does not speak TLS 1.3")                                              \
     X(KEY, "it does not have our key")                                                 \
     X(CERTIFICATE, "its certificate is not accepted")                                  \
     X(NAME, "its certificate is another member's")                                     \
@@ -68,6 +68,7 @@ int cop__channel_write(struct cop__channel *channel, const void *data, size_t le
 
 /* Why it failed. */
 enum cop__fault cop__channel_fault(const struct cop__channel *channel);
+void cop__channel_reject(struct cop__channel *channel, enum cop__fault fault);
 /* What is known beyond that, such as "certificate has expired"; "" if nothing is. */
 const char *cop__channel_detail(const struct cop__channel *channel);
 
