@@ -1,0 +1,28 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# One bad link between two members: neither is removed, for others reach both; and what
+# happens elsewhere goes on.
+HOSTS=7
+SHAPE=kary:2
+. "$(dirname "$0")/lib_space.sh"
+. "$(dirname "$0")/lib.sh"
+
+begin_all
+watch_all
+
+# The tree: 0 (2 (6 5) 1 (4 3)). Neither is the other's parent.
+for link in "3 4" "1 2" "0 6"; do
+    net cut $link
+    victim=5
+    kill -KILL "${agents[victim]}"
+    wait "${agents[victim]}" 2>/dev/null || true
+    all_on "0 1 2 3 4 6" "n[0-4,6]"
+    begin $victim
+    all_on "$(everyone)" "n[0-6]"
+    net heal
+done
+for host in 0 1 2 3 4 6; do
+    [ "$(incarnation_on $host)" = 1 ] || die "host $host was removed"
+done
+check_watched
+end_all
