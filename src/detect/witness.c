@@ -443,6 +443,7 @@ void cop__on_witnessed(struct cop_node *node, const struct cop_frame *frame)
     }
     /* It was the way between us: I try again myself. */
     cop__detect_try_later(node, one->id);
+    cop__detour_set(node, one->id, frame->header.sender);
     drop_case(node, one, COP_OUTCOME_NOT_CONFIRMED);
 }
 
