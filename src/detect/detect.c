@@ -222,6 +222,8 @@ static void on_change(struct cop_node *node, const struct cop__change *change)
 {
     struct cop__detect *detect = cop__detect(node);
     cop__rankset_drop(&detect->told, change->id);
+    if (change->kind == COP__CHANGE_SUSPECT || change->kind == COP__CHANGE_REPLACED)
+        cop__detour_lose(node, change->id);
     if (change->kind == COP__CHANGE_ALIVE || change->kind == COP__CHANGE_REPLACED)
         cop__rankset_drop(&detect->found, change->id);
     /* A new life knows nothing, also if it came so fast that it never ceased to be one. */

@@ -42,6 +42,7 @@ struct cop__case {
     cop_incarnation incarnation;
     uint32_t confirmed; /* so many cannot reach it either */
     uint32_t silent;    /* so many did not answer me */
+    uint32_t near;      /* so many of those who stand near it were looked at first */
     uint32_t walked;    /* places of the ring that were looked at for witnesses */
     bool held;          /* nobody answered: it may be me */
     uint32_t holds;
@@ -73,6 +74,7 @@ struct cop__senses {
     uint32_t next_number;
     uint64_t next_token;
     cop_time round_trip, deviation; /* smoothed; 0: not measured yet */
+    cop_time peak;                  /* the longest of late, and fading */
     struct cop__gossip *gossip;     /* NULL: off */
     struct cop_ranks awaited;       /* by those above, at the last scan */
     struct cop__look *looks;
@@ -205,6 +207,8 @@ struct cop__walk {
 struct cop__walk cop__ring_walk(const struct cop_node *node, uint32_t position);
 /* The next living member that is not me; COP_ID_NONE at the end. */
 cop_id cop__ring_next(const struct cop_node *node, struct cop__walk *walk);
+/* A walk that begins behind this member. */
+struct cop__walk cop__ring_walk_from(const struct cop_node *node, cop_id id);
 void cop__ring_mind(struct cop_node *node);
 void cop__ring_see(struct cop_node *node, struct cop__look *look,
                    enum cop__sight sight);

@@ -611,6 +611,15 @@ static void on_view(struct cop_node *node, const struct cop_view *old)
     cop__sweeps_leave(node);
 }
 
+/* D14: what I asked it straight has not come there. */
+static void on_detour(struct cop_node *node, cop_id peer)
+{
+    for (struct cop__sweep *sweep = cop__sweeps(node)->first; sweep;
+         sweep = sweep->next)
+        if (!sweep->over && cop__sweep_has_rank(sweep, peer))
+            cop__sweep_ask_again(node, sweep, peer);
+}
+
 /* ---- the layer ------------------------------------------------------------------- */
 
 static void fini(struct cop_node *node)
@@ -632,6 +641,7 @@ const struct cop__layer cop__sweep_layer = {
     .size = sizeof(struct cop__sweeps),
     .fini = fini,
     .on_change = on_change,
+    .on_detour = on_detour,
     .on_view = on_view,
     .digest = cop__sweeps_digest,
     .check = cop__sweeps_check,

@@ -9,7 +9,7 @@ if [ -z "${LIVE_SWITCH_PID:-}" ]; then
 fi
 
 # Deadlines that a loaded machine keeps: what is tested is what happens, not how soon.
-DETECTOR=${DETECTOR:-ring:300ms,witnesses:2}
+DETECTOR=${DETECTOR:-ring:400ms,witnesses:2}
 SHAPE=${SHAPE:-radix:4}
 agents=()
 

@@ -169,6 +169,9 @@ static int tune_tcp(int fd)
         {IPPROTO_TCP, TCP_KEEPCNT, PROBES},
         {IPPROTO_TCP, TCP_USER_TIMEOUT, SILENCE_MS},
         {IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_MAX},
+        /* Most connections carry a small frame now and then. What is lost of it is sent
+         * again at an even pace: doubling would make a bad link look like a death. */
+        {IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, 1},
     };
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
         int error = set_option(fd, options[i].level, options[i].name, options[i].value);
