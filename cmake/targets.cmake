@@ -111,7 +111,8 @@ endif()
 add_library(coppice_tools_common STATIC ${common})
 target_include_directories(coppice_tools_common PUBLIC ${PROJECT_SOURCE_DIR}/tools)
 target_link_libraries(coppice_tools_common PRIVATE coppice_flags coppice_system
-                                           PUBLIC coppice_sim coppice_run coppice_net coppice_pure)
+                                           PUBLIC coppice_sim coppice_run coppice_net
+                                                  coppice_pure m)
 
 if(EXISTS ${PROJECT_SOURCE_DIR}/tools/main.c AND NOT COPPICE_FUZZ)
     add_executable(coppice ${commands})

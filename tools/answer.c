@@ -358,6 +358,20 @@ static void on_report(struct agent *agent, const struct caller *caller,
     submit(agent, caller, VERB_REPORT, &request);
 }
 
+static void on_inquire(struct agent *agent, const struct caller *caller,
+                       struct cop__bytes body)
+{
+    struct inquire_command command;
+    struct cop_request request = {.kind = COP_REQUEST_INQUIRE};
+    if (inquire_command_decode(body, &command) != 0) {
+        reply(agent, caller, COP_EMALFORMED, NULL);
+        return;
+    }
+    request.member = command.member;
+    request.timeout_ns = command.timeout_ns;
+    submit(agent, caller, VERB_INQUIRE, &request);
+}
+
 /* Commands that need a node. */
 static void answer(struct agent *agent, const struct caller *caller, enum verb verb,
                    struct cop__bytes body)
@@ -384,6 +398,9 @@ static void answer(struct agent *agent, const struct caller *caller, enum verb v
         return;
     case VERB_EVENTS:
         on_events(agent, caller, body);
+        return;
+    case VERB_INQUIRE:
+        on_inquire(agent, caller, body);
         return;
     case VERB_PROBE:
         runs_start(&agent->runs, caller->session, body);

@@ -164,7 +164,7 @@ void probe_reply_free(struct probe_reply *reply)
     *reply = (struct probe_reply){0};
 }
 
-/* ---- VIEW, INVITE, REPORT -------------------------------------------------------- */
+/* ---- VIEW, INVITE, REPORT, INQUIRE ----------------------------------------------- */
 
 struct cop_buf *number_encode(uint64_t number)
 {
@@ -204,6 +204,29 @@ int report_command_decode(struct cop__bytes body, struct report_command *out)
     struct report_command command = {.member = cop__get_u32(&reader)};
     if (get_text(&reader, command.why, sizeof command.why) != 0 ||
         !cop__reader_is_done(&reader))
+        return COP_EMALFORMED;
+    *out = command;
+    return 0;
+}
+
+struct cop_buf *inquire_command_encode(const struct inquire_command *command)
+{
+    struct cop_buf *buf = cop_buf_create(4 + 8);
+    if (buf == NULL)
+        return NULL;
+    struct cop__writer writer = cop__writer(buf->data, buf->length);
+    cop__put_u32(&writer, command->member);
+    cop__put_u64(&writer, command->timeout_ns);
+    COP_ASSERT(!writer.failed && writer.at == writer.end);
+    return buf;
+}
+
+int inquire_command_decode(struct cop__bytes body, struct inquire_command *out)
+{
+    struct cop__reader reader = cop__reader(body.data, body.length);
+    struct inquire_command command = {.member = cop__get_u32(&reader)};
+    command.timeout_ns = cop__get_u64(&reader);
+    if (!cop__reader_is_done(&reader))
         return COP_EMALFORMED;
     *out = command;
     return 0;

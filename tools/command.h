@@ -26,6 +26,7 @@
     X(REPORT, 7, "agent: take a member for dead, because somebody knows")              \
     X(REKEY, 8, "agent: read its key again, and use it")                               \
     X(EVENTS, 9, "agent: whom it suspected, and what has changed; the same")           \
+    X(INQUIRE, 10, "agent: ask a member how it is; one that is silent is accused")     \
     X(LIST, 16, "keeper: the members and how they are")                                \
     X(SIGNAL, 17, "keeper: send members a signal")                                     \
     X(RESTART, 18, "keeper: start members again")                                      \
@@ -76,6 +77,12 @@ struct probe_reply {
 struct report_command {
     cop_id member;
     char why[200];
+};
+
+/* INQUIRE. The status of the reply is that of COP_REQUEST_INQUIRE. */
+struct inquire_command {
+    cop_id member;
+    cop_time timeout_ns; /* 0: the default */
 };
 
 enum member_state { MEMBER_STARTING, MEMBER_RUNNING, MEMBER_STOPPED, MEMBER_DEAD };
@@ -133,6 +140,8 @@ int probe_reply_decode(struct cop__bytes body, struct probe_reply *out);
 void probe_reply_free(struct probe_reply *reply);
 struct cop_buf *report_command_encode(const struct report_command *command);
 int report_command_decode(struct cop__bytes body, struct report_command *out);
+struct cop_buf *inquire_command_encode(const struct inquire_command *command);
+int inquire_command_decode(struct cop__bytes body, struct inquire_command *out);
 /* VIEW: the serial number (struct roll) that is known already; 0: answer at once. */
 struct cop_buf *number_encode(uint64_t number);
 int number_decode(struct cop__bytes body, uint64_t *out);

@@ -44,5 +44,7 @@ COP_COMMANDS(COP_COMMAND_DECLARE)
 #undef COP_COMMAND_DECLARE
 /* `bench contention`, which has options of its own. */
 int cmd_bench_contention(int argc, char **argv);
+/* `bench ts`, too. */
+int cmd_bench_ts(int argc, char **argv);
 
 #endif

@@ -22,7 +22,7 @@ bad 2 "did you mean 'up'" coppice upp
 bad 2 'coppice --help lists them' coppice frobnicate
 bad 2 "no command '?[31m'" coppice $'\e[31m'
 bad 2 "did you mean 'demo'" coppice help dem
-for command in up down ps probe kill restart bench 'bench contention' config agent demo model; do
+for command in up down ps probe kill restart bench 'bench contention' 'bench ts' config agent demo model; do
     bad 2 'unknown option --frob' coppice $command --frob
     bad 2 'unknown option -Z' coppice $command -Z
 done
@@ -32,8 +32,9 @@ bad 2 'unexpected operand x' coppice down x
 bad 2 'an operand is missing' coppice kill
 bad 2 'an operand is missing' coppice restart
 bad 2 'an operand is missing' coppice bench
-bad 2 "sweep, floor or contention, not 'x'" coppice bench x
+bad 2 "sweep, floor, contention or ts, not 'x'" coppice bench x
 bad 2 'contention comes first' coppice bench --json contention
+bad 2 'ts comes first' coppice bench --json ts
 bad 2 '-n N is needed' coppice up
 bad 2 'a number from 1 to 16384' coppice up -n 0
 bad 2 'a number from 1 to 16384' coppice up -n 16385
@@ -67,6 +68,16 @@ bad 2 'up to 16 numbers' coppice bench sweep -n 64,
 bad 2 'up to 16 numbers' coppice bench floor --arity 0
 bad 2 "unix or tcp, not 'x'" coppice bench floor --transport x
 bad 2 'unexpected operand x' coppice bench contention x
+bad 2 'unexpected operand x' coppice bench ts x
+bad 2 'numbers from 4 to 4096' coppice bench ts -n 3
+bad 2 'numbers from 2 to 1024' coppice bench ts --arity 1
+bad 2 "connection, inquiry or ring, not 'x'" coppice bench ts --trigger x
+bad 2 'random, leaf, inner and root' coppice bench ts --victim leaf,x
+bad 2 'random, leaf, inner and root' coppice bench ts --victim leaf,leaf
+bad 2 'random, leaf, inner and root' coppice bench ts --victim any
+bad 2 'all but the root are leaves' coppice bench ts -n 5 --arity 4 --victim inner
+bad 2 "unix or tcp, not 'x'" coppice bench ts --transport x
+bad 2 'json or --csv, not both' coppice bench ts --json --csv
 bad 2 'pairs and tree:2 to tree:64' coppice bench contention --pattern ring
 bad 2 'pairs and tree:2 to tree:64' coppice bench contention --pattern pairs,
 bad 2 'names tree:2 twice' coppice bench contention --pattern tree:2,tree:2

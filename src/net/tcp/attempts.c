@@ -5,8 +5,13 @@
  */
 #include "net/tcp/table.h"
 
-#define PAUSE_FIRST (10 * COP_MSEC)
-#define PAUSE_DOUBLINGS 6u
+/*
+ * A process that is killed closes its connections a moment before it stops listening, and
+ * whoever is faster is let in and cut off: so the first pause is short. The longest is half
+ * a second.
+ */
+#define PAUSE_FIRST (COP_MSEC / 2)
+#define PAUSE_DOUBLINGS 10u
 /* The other side's connection is on its way: no use to ask again soon. */
 #define PAUSE_CROSSED (500 * COP_MSEC)
 /* So long the other side may come first, where two connections would cost too much. */

@@ -84,6 +84,8 @@ static void forget(struct cop__conn *conn)
     settle_account(conn);
     peers->config.stats->connections--;
     cop__alarm_stop(peers->config.clock, &conn->alarm);
+    if (peers->heard == conn)
+        peers->heard = NULL;
     unlink_conn(conn);
     conn->state = COP__CONN_CLOSING;
 }
@@ -457,7 +459,7 @@ static void after_input(struct cop__conn *conn, uint64_t counted_before)
         conn->link.must_tell = true;
         cop__peer_mark_dirty(conn->peer);
     } else if (cop__session_has_untold(session)) {
-        cop__peers_tell_later(conn->peers);
+        cop__peers_heard(conn);
     }
     if (conn->has_progress)
         conn->peer->failures = 0;

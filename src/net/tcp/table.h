@@ -46,7 +46,7 @@ struct cop__peer {
     struct cop__peers *peers;
     cop_id id;
     bool keep;
-    bool is_dirty;
+    bool is_dirty, is_wanted;
     bool is_courteous; /* `again` is set to let the other side come first */
     uint32_t
         failures; /* connections and attempts in a row that were good for nothing */
@@ -55,17 +55,19 @@ struct cop__peer {
     cop_incarnation sought; /* the latest life that a frame was for */
     cop_time patience;      /* until when attempts that begin now are repeated */
     uint64_t backlog;       /* its share of the statistics */
-    struct cop__peer *next_dirty;
+    struct cop__peer *next_dirty, *next_wanted;
     struct cop__acquaintance acquaintance;
 };
 
 struct cop__peers {
     struct cop__peers_config config;
     struct cop__map table;
-    struct cop__conn *first, *last; /* in the order in which they were made */
-    uint32_t strangers;             /* guests among them */
-    uint64_t guests;                /* how many there have been */
-    struct cop__peer *dirty, **dirty_end;
+    struct cop__conn *first, *last;         /* in the order in which they were made */
+    uint32_t strangers;                     /* guests among them */
+    uint64_t guests;                        /* how many there have been */
+    struct cop__peer *dirty, **dirty_end;   /* something is to be written */
+    struct cop__peer *wanted, **wanted_end; /* a connection is to be made */
+    struct cop__conn *heard; /* has brought frames since the last flush */
     struct cop__alarm tell;
     bool is_choked; /* the node knows that the backlog is too large */
 
@@ -97,7 +99,8 @@ struct cop__peer *cop__peer_get(struct cop__peers *peers, cop_id id);
 void cop__peer_mark_dirty(struct cop__peer *peer);
 /* Takes the present backlog of the peer into the statistics. */
 void cop__peer_weigh(struct cop__peer *peer);
-void cop__peers_tell_later(struct cop__peers *peers);
+/* Frames came that the other side does not know to have come. */
+void cop__peers_heard(struct cop__conn *conn);
 /* After a handle has been closed: the last one ends everything. */
 void cop__peers_handle_closed(struct cop__peers *peers);
 /* Events. */
