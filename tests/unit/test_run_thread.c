@@ -114,6 +114,8 @@ static void start_static(struct stage *stage, uint32_t i, uint32_t n)
     settings.addresses = stage->addresses;
     settings.count = n;
     settings.self = i;
+    /* A busy machine is no death. */
+    settings.detector = "connection";
     start(stage, i, &settings);
 }
 
@@ -258,6 +260,10 @@ static void *make_load(void *argument)
     struct cop_stats stats;
     uint32_t count;
     while (!*load->ends) {
+        /* Waits for an answer now and then, or the loops would do nothing else. */
+        (void)cop_inquire_wait(run, (cop_self(run) + 1) % 3, 0);
+        if (load->made - load->done > 64)
+            continue;
         struct cop_view *view = cop_view_current(run);
         for (cop_id id = view ? cop_view_next(view, COP_ID_NONE) : COP_ID_NONE;
              id != COP_ID_NONE; id = cop_view_next(view, id))
