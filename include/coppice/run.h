@@ -246,8 +246,8 @@ int cop_view_wait(struct cop_run *run, cop_epoch after, cop_time timeout_ns,
 
 /*
  * `length` bytes to a member: in order, once, and delivered in the view in which they were
- * sent. Copied. `done`: 0 it was delivered; COP_ELOST that member left the view, and may or
- * may not have got it; COP_ETIMEDOUT nothing was heard, though it may still be delivered.
+ * sent. Copied. `done`: 0 it was delivered, and on_message is called there next; COP_ELOST
+ * that member left the view, and may or may not have got it; COP_ETIMEDOUT nothing was heard, though it may still be delivered.
  *   COP_EINVAL   to itself, or to nobody in the view
  *   COP_ETOOBIG  more than COP_MESSAGE_MAX
  *   COP_EAGAIN   too much is under way: again after a `done`
