@@ -23,8 +23,9 @@
  * hosts:S     members of a host below its leader, leaders in shape S; the lowest rank
  *             of a host leads it, but the root leads its own
  *
- * This is for root 0. For another root the ranks rotate; a file's tree is hung up by
- * it, which turns the edges between the two roots round; and its host comes first.
+ * This is for root 0. Another root changes places with rank 0, so that trees with
+ * different roots share nearly all edges; a file's tree is hung up by it, which turns the
+ * edges between the two roots round; and its host comes first.
  */
 enum cop_shape_kind {
     COP_SHAPE_KARY = 1,

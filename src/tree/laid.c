@@ -45,20 +45,24 @@ struct cop__laid cop__lay_living(const struct cop_tree *tree)
     return laid;
 }
 
+/* The root and number 0 change places; everybody else is where its number says. */
+static uint32_t swap(const struct cop__laid *laid, uint32_t number)
+{
+    if (number == laid->origin)
+        return 0;
+    return number == 0 ? laid->origin : number;
+}
+
 cop_rank cop__place_of(const struct cop__laid *laid, cop_rank rank)
 {
-    uint32_t number = rank - cop_dead_below(laid->unnumbered, rank);
-    return number >= laid->origin ? number - laid->origin
-                                  : number + laid->layout.n - laid->origin;
+    return swap(laid, rank - cop_dead_below(laid->unnumbered, rank));
 }
 
 cop_rank cop__rank_at(const struct cop__laid *laid, cop_rank place)
 {
     if (place == COP_RANK_NONE)
         return COP_RANK_NONE;
-    uint32_t to_end = laid->layout.n - laid->origin;
-    uint32_t number = place < to_end ? place + laid->origin : place - to_end;
-    return cop__living_select(laid->unnumbered, number);
+    return cop__living_select(laid->unnumbered, swap(laid, place));
 }
 
 cop_rank cop__stand_in(const struct cop_tree *tree)
@@ -70,14 +74,23 @@ cop_rank cop__stand_in(const struct cop_tree *tree)
     return cop__living_select(tree->dead, 0);
 }
 
-/* The dead among the ranks at consecutive places, which may wrap round at n. */
+static bool is_in(const struct cop__span *span, cop_rank place)
+{
+    return span->first <= place && place <= span->last;
+}
+
+/* The dead among the ranks at consecutive places: those of the same numbers, but where only
+ * one of the two that changed places is among them. */
 static uint32_t dead_in(const struct cop__laid *laid, const struct cop_dead *dead,
                         const struct cop__span *span)
 {
-    cop_rank first = cop__rank_at(laid, span->first);
-    cop_rank last = cop__rank_at(laid, span->last);
-    uint32_t count = cop_dead_below(dead, last + 1) - cop_dead_below(dead, first);
-    return first <= last ? count : count + cop_dead_below(dead, laid->layout.n);
+    uint32_t count =
+        cop_dead_below(dead, span->last + 1) - cop_dead_below(dead, span->first);
+    bool has_top = is_in(span, 0), has_other = is_in(span, laid->origin);
+    if (has_top == has_other)
+        return count;
+    cop_rank in = has_top ? laid->origin : 0, out = has_top ? 0 : laid->origin;
+    return count + cop_dead_has(dead, in) - cop_dead_has(dead, out);
 }
 
 static uint32_t dead_below_one_by_one(const struct cop__laid *laid,

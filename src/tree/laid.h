@@ -6,7 +6,8 @@
 
 /*
  * A shape laid over ranks: which rank is at which place. The ranks, or only the living
- * ones, are numbered 0, 1, 2.. and rotated so that the root comes to place 0.
+ * ones, are numbered 0, 1, 2.., and the root changes places with number 0. So trees with
+ * different roots have nearly all edges, and with them connections, in common.
  */
 struct cop__laid {
     struct cop__layout layout;

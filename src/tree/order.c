@@ -34,27 +34,17 @@ static void swap(cop_rank *a, cop_rank *b)
     *b = held;
 }
 
-static void reverse(cop_rank *items, uint32_t count)
-{
-    for (uint32_t i = 0; i < count / 2; i++)
-        swap(&items[i], &items[count - 1 - i]);
-}
-
 /*
- * Ranks that rotated past the end come in two runs, each in order, the later before the
- * earlier. Changing the runs is linear, and a flat tree of a million would feel the
- * difference.
+ * Rank 0 is where the root would be, and the only one out of order as a rule. Moving it is
+ * linear, and a flat tree of a million would feel the difference.
  */
-static bool swap_runs(const struct cop_tree *tree, cop_rank *items, uint32_t count,
-                      uint32_t second)
+static bool move_one(const struct cop_tree *tree, cop_rank *items, uint32_t count,
+                     uint32_t out)
 {
-    if (first_out_of_order(tree, items + second, count - second) != count - second ||
-        !is_before(tree, items[count - 1], items[0]))
-        return false;
-    reverse(items, second);
-    reverse(items + second, count - second);
-    reverse(items, count);
-    return true;
+    uint32_t at = out - 1;
+    for (; at + 1 < count && is_before(tree, items[at + 1], items[at]); at++)
+        swap(&items[at], &items[at + 1]);
+    return first_out_of_order(tree, items, count) == count;
 }
 
 /* Lets the item at `at` sink; the last in order is on top of the heap. */
@@ -83,6 +73,6 @@ static void heap_sort(const struct cop_tree *tree, cop_rank *items, uint32_t cou
 void cop__order_children(const struct cop_tree *tree, struct cop_ranks *ranks)
 {
     uint32_t out = first_out_of_order(tree, ranks->items, ranks->count);
-    if (out != ranks->count && !swap_runs(tree, ranks->items, ranks->count, out))
+    if (out != ranks->count && !move_one(tree, ranks->items, ranks->count, out))
         heap_sort(tree, ranks->items, ranks->count);
 }

@@ -6,9 +6,9 @@
 
 /*
  * A shape knows places, not ranks. Most shapes are drawn once, with place 0 as the
- * root, and the ranks rotate over them: place = (rank - root) mod n. Shapes with a
- * table cannot be rotated, since each of their places is somebody in particular: there
- * a place is a rank, and the shape itself answers for any root.
+ * root: there a rank is at the place of its number, but the root and rank 0 change
+ * places. In shapes with a table each place is somebody in particular: there a place is a
+ * rank, and the shape itself answers for any root.
  *
  * To add a shape: one file with a struct cop__shape_ops, and one row in shape.c.
  */
