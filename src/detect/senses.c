@@ -197,6 +197,20 @@ static bool was_away(const struct cop_node *node)
 }
 
 /*
+ * Where I am late myself others are: on a loaded machine that is known at once, long before
+ * answers show it. What is far too late was no load.
+ */
+static void note_lateness(struct cop_node *node)
+{
+    struct cop__senses *senses = cop__senses(node);
+    if (senses->wake == COP_TIME_NEVER || node->now <= senses->wake)
+        return;
+    cop_time late = node->now - senses->wake;
+    if (late > senses->peak && late <= PERIODS_MAX / 2 * base_of(node))
+        senses->peak = late;
+}
+
+/*
  * D8: I was to look at something long ago, and it is only now: I was stopped or starved, or
  * somebody set my clock. What came meanwhile may still lie before my door. Everyone has all
  * of its time again.
@@ -256,6 +270,7 @@ void cop__senses_settle(struct cop_node *node)
     struct cop__senses *senses = cop__senses(node);
     if (!senses || senses->stopped || (!senses->touched && node->now < senses->wake))
         return;
+    note_lateness(node);
     if (was_away(node))
         credit(node);
     senses->touched = false;
