@@ -88,6 +88,7 @@ void cop__look_ask(struct cop_node *node, struct cop__look *look, cop_time patie
     look->number = ++cop__senses(node)->next_number;
     look->open = look->measure = true;
     look->heard = false;
+    look->credits = 0;
     look->asked = node->now;
     look->patience = patience;
     look->deadline = node->now + patience;

@@ -196,26 +196,54 @@ static bool was_away(const struct cop_node *node)
            node->now - senses->wake > base_of(node) / 2;
 }
 
+/* So many periods late is all that load explains. */
+#define LATE_MAX 4u
+
+/*
+ * Where I am late myself others are: on a loaded machine that is known at once, long before
+ * answers show it.
+ */
+static void note_lateness(struct cop_node *node)
+{
+    struct cop__senses *senses = cop__senses(node);
+    if (senses->wake == COP_TIME_NEVER || node->now <= senses->wake)
+        return;
+    cop_time late = node->now - senses->wake, most = LATE_MAX * base_of(node);
+    late = late < most ? late : most;
+    if (late > senses->peak)
+        senses->peak = late;
+}
+
+/* Who is always late must find the dead, too: one question is given time only so often. */
+#define CREDITS_MAX 4u
+
+static cop_time later_of(cop_time a, cop_time b) { return a > b ? a : b; }
+
 /*
  * D8: I was to look at something long ago, and it is only now: I was stopped or starved, or
- * somebody set my clock. What came meanwhile may still lie before my door. Everyone has all
- * of its time again.
+ * somebody set my clock. What came meanwhile may still lie before my door. Everyone has the
+ * lost time again, and a period at least.
  */
 static void credit(struct cop_node *node)
 {
     struct cop__senses *senses = cop__senses(node);
+    cop_time late = node->now - senses->wake, base = base_of(node);
     COP__COUNT(node, credits);
     for (uint32_t i = 0; i < senses->look_count; i++) {
         struct cop__look *look = &senses->looks[i];
-        if (look->deadline < node->now + look->patience)
-            look->deadline = node->now + look->patience;
+        if (look->open && look->credits++ >= CREDITS_MAX)
+            continue;
+        cop_time least = look->patience < base ? look->patience : base;
+        look->deadline = later_of(look->deadline + late, node->now + least);
         look->asked = node->now;
         look->measure = false;
     }
-    cop_time later = node->now + 2 * cop__senses_patience(node);
-    for (uint32_t i = 0; i < senses->question_count; i++)
-        if (senses->questions[i].deadline < later)
-            senses->questions[i].deadline = later;
+    for (uint32_t i = 0; i < senses->question_count; i++) {
+        struct cop__question *question = &senses->questions[i];
+        if (question->credits++ < CREDITS_MAX)
+            question->deadline =
+                later_of(question->deadline + late, node->now + 2 * base);
+    }
 }
 
 /* ---- the timer ------------------------------------------------------------------- */
@@ -256,6 +284,7 @@ void cop__senses_settle(struct cop_node *node)
     struct cop__senses *senses = cop__senses(node);
     if (!senses || senses->stopped || (!senses->touched && node->now < senses->wake))
         return;
+    note_lateness(node);
     if (was_away(node))
         credit(node);
     senses->touched = false;

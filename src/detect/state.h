@@ -26,7 +26,8 @@ struct cop__look {
     bool measure; /* its answer says how long the way is */
     bool heard;   /* VERIFY: it answered; ask again at the deadline */
     uint32_t number;
-    uint32_t misses; /* deadlines in a row that it let pass */
+    uint32_t misses;  /* deadlines in a row that it let pass */
+    uint32_t credits; /* how often this question was given more time */
     cop_time asked, patience, deadline;
     cop_id asker; /* FAVOUR */
     cop_incarnation asker_incarnation;
@@ -54,6 +55,7 @@ struct cop__question {
     uint64_t token; /* of the case */
     cop_id witness;
     cop_time deadline;
+    uint32_t credits;
 };
 
 /*

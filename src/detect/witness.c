@@ -92,7 +92,10 @@ static bool add_question(struct cop_node *node, uint64_t token, cop_id witness)
         senses->questions = grown;
     }
     senses->questions[senses->question_count++] = (struct cop__question){
-        token, witness, node->now + 2 * cop__senses_patience(node)};
+        .token = token,
+        .witness = witness,
+        .deadline = node->now + 2 * cop__senses_patience(node),
+    };
     cop__watch(node, witness);
     return true;
 }

@@ -192,6 +192,37 @@ static void test_the_deadline_remembers_the_longest(void **state)
     solo_destroy(solo);
 }
 
+/* Who is late itself gives others as much time. */
+static void test_the_deadline_knows_my_own_lateness(void **state)
+{
+    (void)state;
+    struct solo *solo = create(2);
+    cop_id peer = neighbour(solo);
+    struct cop_event tick = {.kind = COP_EVENT_TICK};
+    solo_pong(solo, peer);
+    solo->now = cop_deadline(solo->node) + PERIOD;
+    assert_int_equal(solo_event(solo, &tick), 0);
+    solo_pong(solo, peer);
+    solo_run(solo, solo->now + PERIOD);
+    assert_true(solo->stats.deadline_ns > 18 * PERIOD / 10);
+    solo_destroy(solo);
+}
+
+/* D8: who is late every time finds the dead all the same. */
+static void test_always_late_is_no_excuse(void **state)
+{
+    (void)state;
+    struct solo *solo = create(7);
+    struct cop_event tick = {.kind = COP_EVENT_TICK};
+    for (int i = 0; i < 60 && solo->stats.accusations == 0; i++) {
+        solo->now = cop_deadline(solo->node) + 6 * PERIOD / 10;
+        assert_int_equal(solo_event(solo, &tick), 0);
+    }
+    assert_true(solo->stats.credits > 2);
+    assert_true(solo->stats.accusations > 0);
+    solo_destroy(solo);
+}
+
 /* D8: who was stopped itself accuses nobody for it. */
 static void test_a_jump_is_credited(void **state)
 {
@@ -275,6 +306,8 @@ int main(void)
         cmocka_unit_test(test_late_is_not_lost),
         cmocka_unit_test(test_the_deadline_follows_the_way),
         cmocka_unit_test(test_the_deadline_remembers_the_longest),
+        cmocka_unit_test(test_the_deadline_knows_my_own_lateness),
+        cmocka_unit_test(test_always_late_is_no_excuse),
         cmocka_unit_test(test_a_jump_is_credited),
         cmocka_unit_test(test_the_ring_follows_suspicions),
         cmocka_unit_test(test_off_is_off),
