@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "commands.h"
 #include "net/tls/tls.h"
+#include "privileges.h"
 #include "say.h"
 
 #include <errno.h>
@@ -594,6 +595,19 @@ static int start_member(struct agent *agent)
     return code;
 }
 
+/* All sockets are bound, also to low ports and in others' directories. */
+static int drop_privileges(struct agent *agent)
+{
+    int dropped = privileges_drop();
+    if (dropped < 0)
+        return fail(EXIT_FAILED, "cannot give up what root may do: %s",
+                    strerror(-dropped));
+    if (dropped && agent->config->note_fd < 0)
+        cop__log(&agent->log, COP_LOG_INFO,
+                 "runs with the capabilities of root no longer");
+    return 0;
+}
+
 static int start(struct agent *agent)
 {
     int code = start_signals(agent);
@@ -601,6 +615,8 @@ static int start(struct agent *agent)
         code = start_door(agent);
     if (code == 0)
         code = start_server(agent);
+    if (code == 0)
+        code = drop_privileges(agent);
     if (code == 0)
         code = start_member(agent);
     return code;

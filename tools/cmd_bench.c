@@ -183,6 +183,8 @@ int cmd_bench(int argc, char **argv)
         return cmd_bench_contention(argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1], "ts") == 0)
         return cmd_bench_ts(argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], "tls") == 0)
+        return cmd_bench_tls(argc - 1, argv + 1);
     struct options got = {.sizes = "64,256",
                           .arities = "2,4",
                           .transport = "tcp",
@@ -211,13 +213,13 @@ int cmd_bench(int argc, char **argv)
     };
     struct args args = {
         .name = "bench",
-        .usage = "sweep|floor|contention|ts [options]",
+        .usage = "sweep|floor|contention|ts|tls [options]",
         .text =
             "`sweep` measures probes of a private cluster against two floors, turn by\n"
             "turn: bare C that moves as many equal messages over the same tree, with\n"
             "blocking sockets and with epoll. `floor` measures the floors alone.\n"
-            "`contention` and `ts`, the time of a change of the view, have options of\n"
-            "their own: coppice bench ts --help",
+            "`contention`, `ts` (the time of a change of the view) and `tls` (what\n"
+            "encryption costs) have options of their own: coppice bench tls --help",
         .options = options,
         .least = 1,
         .most = 1,
@@ -230,9 +232,10 @@ int cmd_bench(int argc, char **argv)
     const char *what = args.operands[0];
     if (strcmp(what, "sweep") != 0 && strcmp(what, "floor") != 0)
         return fail(EXIT_USAGE,
-                    strcmp(what, "contention") == 0 || strcmp(what, "ts") == 0
+                    strcmp(what, "contention") == 0 || strcmp(what, "ts") == 0 ||
+                            strcmp(what, "tls") == 0
                         ? "bench: %s comes first, before its options"
-                        : "bench: sweep, floor, contention or ts, not '%s'",
+                        : "bench: sweep, floor, contention, ts or tls, not '%s'",
                     what);
     return run(&got, strcmp(what, "sweep") == 0);
 }

@@ -42,9 +42,10 @@ enum exit_code {
 #define COP_COMMAND_DECLARE(name, text) int cmd_##name(int argc, char **argv);
 COP_COMMANDS(COP_COMMAND_DECLARE)
 #undef COP_COMMAND_DECLARE
-/* `bench contention`, which has options of its own. */
+/* `bench contention` and `bench tls`, which have options of their own. */
 int cmd_bench_contention(int argc, char **argv);
 /* `bench ts`, too. */
 int cmd_bench_ts(int argc, char **argv);
+int cmd_bench_tls(int argc, char **argv);
 
 #endif

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A member that has the key, says who it is, and then says what no honest member would: sets
+ * of everybody, epochs of the future, answers and outcomes of sweeps that are others', and
+ * noise in every kind of message; but no accusation and no proposal, which members are
+ * entitled to make.
+ *
+ *   live_hostile MEMBERS KEY ID COUNT SEED
+ *
+ * Sends COUNT frames to every other member; ends when all are written, or when nobody takes
+ * them any more.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/random.h"
+#include "cluster.h"
+#include "net/tcp/peers.h"
+#include "net/tls/tls.h"
+#include "wire/messages.h"
+
+#define BURST 64u
+#define TURN_MS 2
+
+struct hostile {
+    struct cluster cluster;
+    struct cop_view *view;
+    struct cop__clock clock;
+    struct cop__peers *peers;
+    struct cop__tcp_stats stats;
+    struct cop__random random;
+    struct cop_log log;
+    uv_timer_t timer;
+    cop_id self;
+    uint64_t left, turns;
+    uint32_t ups;
+};
+
+static const uint16_t kinds[] = {
+    COP__KIND_PING,
+    COP__KIND_PONG,
+    COP__KIND_WITNESSED,
+    COP__KIND_GOSSIP,
+    COP__KIND_WHOLE,
+    COP__KIND_SYNC,
+    COP__KIND_INVITED,
+    COP__KIND_ASK,
+    COP__KIND_ANSWER,
+    COP__KIND_TURN,
+    COP__KIND_OUTCOME,
+    COP__KIND_DONE,
+    COP__KIND_HOLD,
+    COP__KIND_LETTER,
+    COP__KIND_RECEIPT,
+    COP__KIND_DATA,
+    COP__KIND_REPLY,
+    COP__KIND_COMMAND,
+    9999,
+};
+
+/* ---- frames ---------------------------------------------------------------------- */
+
+/* Small, or absurd. */
+static uint64_t some(struct hostile *hostile)
+{
+    static const uint64_t odd[] = {0, 1, 2, UINT32_MAX, UINT64_MAX, UINT64_MAX - 1};
+    uint64_t pick = cop__random_below(&hostile->random, 12);
+    return pick < 6 ? odd[pick] : cop__random_below(&hostile->random, 8);
+}
+
+static struct cop_buf *noise(struct hostile *hostile, uint32_t length)
+{
+    struct cop_buf *buf = cop_buf_create(length);
+    COP_ASSERT(buf != NULL);
+    for (uint32_t i = 0; i < length; i++)
+        buf->data[i] = (uint8_t)cop__random_below(&hostile->random, 256);
+    return buf;
+}
+
+/* An answer, or an outcome, of a sweep that somebody else has begun, or never will. */
+static struct cop_buf *sweep_frame(struct hostile *hostile, uint16_t kind)
+{
+    struct cop_buf *bytes = noise(hostile, (uint32_t)some(hostile) % 60000u);
+    struct cop__bytes all = {bytes->data, bytes->length};
+    struct cop_buf *frame;
+    if (kind == COP__KIND_ANSWER) {
+        struct cop__msg_answer answer = {.initiator = (cop_id)some(hostile),
+                                         .incarnation = hostile->cluster.first,
+                                         .sequence = some(hostile),
+                                         .mark = some(hostile),
+                                         .floor = some(hostile),
+                                         .flags = (uint8_t)some(hostile),
+                                         .parts = all};
+        frame = cop__encode_answer(&answer);
+    } else {
+        struct cop__msg_ask ask = {.initiator = (cop_id)some(hostile),
+                                   .incarnation = hostile->cluster.first,
+                                   .sequence = some(hostile),
+                                   .mark = some(hostile),
+                                   .epoch = some(hostile),
+                                   .left_ns = some(hostile),
+                                   .hop_ns = some(hostile),
+                                   .protocol = (uint8_t)some(hostile),
+                                   .flags = (uint8_t)some(hostile),
+                                   .shape = (uint8_t)some(hostile),
+                                   .arity = (uint32_t)some(hostile),
+                                   .members = (uint32_t)some(hostile),
+                                   .payload = all};
+        frame = cop__encode_ask(&ask);
+    }
+    cop_buf_unref(bytes);
+    COP_ASSERT(frame != NULL);
+    return frame;
+}
+
+static void send_one(struct hostile *hostile, cop_id to)
+{
+    uint64_t pick = cop__random_below(&hostile->random, sizeof kinds / sizeof *kinds);
+    uint16_t kind = kinds[pick];
+    bool is_sweep = kind == COP__KIND_ASK || kind == COP__KIND_ANSWER;
+    struct cop_buf *payload =
+        is_sweep ? sweep_frame(hostile, kind)
+                 : noise(hostile, (uint32_t)cop__random_below(&hostile->random, 200));
+    struct cop_frame frame = {
+        .header = {.kind = kind,
+                   .sender = hostile->self,
+                   .receiver = to,
+                   .sender_incarnation = hostile->cluster.first,
+                   .receiver_incarnation = hostile->cluster.first,
+                   .epoch = pick % 3 == 0 ? some(hostile) : 1,
+                   .length = payload->length},
+        .payload = payload,
+    };
+    COP_ASSERT(cop__peers_send(hostile->peers, to, &frame) == 0);
+    cop_buf_unref(payload);
+}
+
+/* ---- the loop -------------------------------------------------------------------- */
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct hostile *hostile = timer->data;
+    for (uint32_t i = 0; i < BURST && hostile->left > 0; i++) {
+        for (cop_id to = 0; to < hostile->cluster.n; to++)
+            if (to != hostile->self)
+                send_one(hostile, to);
+        hostile->left--;
+    }
+    cop__peers_flush(hostile->peers);
+    /* What was cut for nonsense is not waited for. */
+    if (hostile->left == 0 && ++hostile->turns > 200) {
+        printf("%" PRIu32 " connections\n", hostile->ups);
+        fflush(stdout);
+        _Exit(hostile->ups > 0 ? 0 : 1);
+    }
+}
+
+static void on_event(void *context, const struct cop_event *event)
+{
+    struct hostile *hostile = context;
+    hostile->ups += event->kind == COP_EVENT_PEER_UP;
+}
+
+static cop_incarnation on_known(void *context, cop_id id)
+{
+    (void)context;
+    (void)id;
+    return 0;
+}
+
+static int on_address(void *context, cop_id id, struct cop__address *out)
+{
+    struct hostile *hostile = context;
+    return cluster_address(&hostile->cluster, id, out);
+}
+
+static void on_line(void *context, enum cop_log_level level, const char *line)
+{
+    (void)context;
+    (void)level;
+    fprintf(stderr, "hostile: %s\n", line);
+}
+
+int main(int argc, char **argv)
+{
+    static struct hostile hostile;
+    char message[400];
+    uv_loop_t *loop = uv_default_loop();
+    struct cop__tls *tls;
+    if (argc != 6 ||
+        cluster_open(argv[1], false, &hostile.cluster, message, sizeof message) != 0)
+        return 2;
+    struct cop__tls_files files = {.key = argv[2]};
+    COP_ASSERT(cop__tls_create(&files, &tls, message, sizeof message) == 0);
+    hostile.self = (cop_id)atoi(argv[3]);
+    hostile.left = (uint64_t)atoll(argv[4]);
+    cop__random_init(&hostile.random, (uint64_t)atoll(argv[5]));
+    hostile.log = (struct cop_log){on_line, NULL, COP_LOG_INFO};
+    COP_ASSERT(cop_view_create_static(hostile.cluster.n, &hostile.cluster.shape,
+                                      hostile.cluster.first, &hostile.view) == 0);
+    COP_ASSERT(cop__clock_init(&hostile.clock, loop) == 0);
+    hostile.clock.context = &hostile;
+    struct cop__peers_config config = {
+        .identity = {{0},
+                     hostile.cluster.instance,
+                     hostile.self,
+                     hostile.cluster.first,
+                     hostile.view,
+                     true},
+        .clock = &hostile.clock,
+        .loop = loop,
+        .tls = tls,
+        .log = &hostile.log,
+        .stats = &hostile.stats,
+        .listen_fd = -1,
+        .connect_timeout_ns = 10 * COP_SEC,
+        .idle_close_ns = 60 * COP_SEC,
+        .handshake_timeout_ns = 10 * COP_SEC,
+        .strangers_max = 16,
+        .address = on_address,
+        .address_context = &hostile,
+        .event = on_event,
+        .known = on_known,
+        .context = &hostile,
+    };
+    memcpy(config.identity.cluster, hostile.cluster.id, sizeof hostile.cluster.id);
+    COP_ASSERT(cop__peers_create(&config, &hostile.peers) == 0);
+    COP_ASSERT(uv_timer_init(loop, &hostile.timer) == 0);
+    hostile.timer.data = &hostile;
+    uv_timer_start(&hostile.timer, on_timer, 0, TURN_MS);
+    return uv_run(loop, UV_RUN_DEFAULT);
+}
