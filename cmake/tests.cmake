@@ -90,11 +90,14 @@ else()
     coppice_say("scenarios" "off" "tests/scenario/runner.c is not there")
 endif()
 
-# Programs that live tests run against a cluster: tests/live/x.c is live_x in the build's folder.
+# Programs that live tests run against a cluster: tests/live/x.c is live_x in the build's folder,
+# with what else is called x_*.c.
 file(GLOB sources CONFIGURE_DEPENDS ${tests}/live/*.c)
+list(FILTER sources EXCLUDE REGEX "/[a-z]+_[^/]*\\.c$")
 foreach(source IN LISTS sources)
     get_filename_component(name ${source} NAME_WE)
-    add_executable(live_${name} ${source})
+    file(GLOB parts CONFIGURE_DEPENDS ${tests}/live/${name}_*.c)
+    add_executable(live_${name} ${source} ${parts})
     target_link_libraries(live_${name} PRIVATE coppice_flags coppice_system coppice_tools_common)
 endforeach()
 
@@ -103,10 +106,6 @@ file(GLOB scripts CONFIGURE_DEPENDS ${tests}/live/*.sh)
 list(FILTER scripts EXCLUDE REGEX "/(lib|common)[^/]*\\.sh$")
 list(LENGTH scripts count)
 if(TARGET coppice)
-    # The network of those who need one of their own.
-    file(GLOB sources CONFIGURE_DEPENDS ${tests}/live/*.c)
-    add_executable(live_switch ${sources})
-    target_link_libraries(live_switch PRIVATE coppice_flags coppice_system)
     foreach(script IN LISTS scripts)
         get_filename_component(name ${script} NAME_WE)
         string(REGEX REPLACE "^(test|live)_" "" name ${name})

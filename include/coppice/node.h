@@ -78,7 +78,9 @@ enum cop_request_kind {
     /* Somebody who is called `name` wants to join, in the life `incarnation`: which id
      * would it have, and in what view? COMPLETE, to be read with cop_invitation. */
     COP_REQUEST_INVITE,
-    COP_REQUEST_LEAVE,  /* this member goes, with a goodbye; COMPLETE, then OUT */
+    /* This member goes, with a goodbye; COMPLETE, then OUT. COP_ETIMEDOUT: it could not by then,
+     * but will when it can. */
+    COP_REQUEST_LEAVE,
     COP_REQUEST_REPORT, /* `member` is dead: somebody outside knows. COMPLETE at once */
     /* How are you, `member`? COMPLETE: 0 it answered; COP_ETIMEDOUT it did not, and is
      * accused of it; COP_ELOST nobody listens there, or it is no member any more. */
@@ -95,7 +97,7 @@ enum cop_request_kind {
 struct cop_request {
     enum cop_request_kind kind;
     uint64_t token;         /* the caller's own, unique; comes back with COMPLETE */
-    cop_time timeout_ns;    /* PROBE, SEND, INQUIRE: 0 for the default */
+    cop_time timeout_ns;    /* PROBE, SEND, INQUIRE, LEAVE: 0 for the default */
     struct cop_shape shape; /* PROBE: tree to use; kind 0 for the view's own */
     bool outcome;           /* PROBE: tell everyone the result, too */
     uint64_t target;        /* ABORT */

@@ -207,6 +207,7 @@ struct cop_sim_config {
     uint32_t nodes; /* places; where views change, some may be for those who join */
     uint32_t start; /* members of the static start; 0: all */
     enum cop_quorum quorum;
+    struct cop_sim_set named; /* HAS: all of these */
     struct cop_detect detect;
     uint32_t guard;         /* as in struct cop_config */
     struct cop_shape shape; /* of the view; its table stays the caller's */

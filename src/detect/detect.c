@@ -109,6 +109,18 @@ static void tell_about_me(struct cop_node *node, cop_id to)
     send_news(node, to, &one);
 }
 
+/* D4: where news goes up and not everywhere, who accuses may not have heard of a denial, and its
+ * word would count for nothing here. It is told, finds out, and accuses anew. */
+static bool was_denied(const struct cop_node *node, const struct cop__belief *heard)
+{
+    if (!cop__has_views(node) || heard->status != COP_SUSPECT ||
+        heard->id == node->self)
+        return false;
+    struct cop__belief mine = cop__roster_get(node, heard->id);
+    return mine.incarnation == heard->incarnation && mine.denial > heard->denial &&
+           mine.status == COP_ALIVE;
+}
+
 void cop__on_news(struct cop_node *node, const struct cop_frame *frame)
 {
     struct cop__msg_news news;
@@ -117,15 +129,21 @@ void cop__on_news(struct cop_node *node, const struct cop_frame *frame)
         return;
     }
     bool any = false, wrong = false;
+    struct cop_ranks denied = {0};
     cop__detect(node)->teller = frame->header.sender;
     for (uint32_t i = 0; i < news.beliefs.count; i++) {
         struct cop__belief belief = cop__belief_at(news.beliefs, i);
         any |= cop__roster_merge(node, &belief);
         wrong |= belief.id == node->self && is_outdated(node, &belief);
+        if (was_denied(node, &belief))
+            put(node, &denied, belief.id);
     }
     cop__detect(node)->teller = COP_ID_NONE;
     if (wrong)
         tell_about_me(node, frame->header.sender);
+    if (denied.count > 0)
+        send_news(node, frame->header.sender, &denied);
+    cop_ranks_free(&denied);
     if (!any)
         COP__COUNT(node, ignored_repeated);
 }
@@ -332,6 +350,19 @@ static void record_view(struct cop_node *node, const struct cop_view *old)
     cop__record_view(node);
 }
 
+/* D4: a suspect that is in the new view lives, or nobody else has heard of it. What I said to it
+ * before may have been the word of one who was no member. */
+static void tell_suspects_again(struct cop_node *node)
+{
+    cop__detect(node)->told.count = 0;
+    for (uint32_t i = 0; i < cop__roster_count(node); i++) {
+        struct cop__belief belief = cop__roster_at(node, i);
+        if (belief.status == COP_SUSPECT && belief.id != node->self &&
+            cop_view_has(node->view, belief.id, belief.incarnation))
+            tell_suspect(node, belief.id);
+    }
+}
+
 /* The tree is another one. */
 static void on_view(struct cop_node *node, const struct cop_view *old)
 {
@@ -345,6 +376,7 @@ static void on_view(struct cop_node *node, const struct cop_view *old)
     if (!node->failed)
         swap_neighbours(node, &other);
     cop_ranks_free(&other);
+    tell_suspects_again(node);
     cop__senses_on_view(node);
 }
 

@@ -23,6 +23,7 @@ struct correspondent {
     cop_incarnation incarnation;
     uint64_t sent;     /* number of my latest */
     uint64_t received; /* number of its latest that was delivered */
+    bool missed;       /* one came too early, and could not be kept */
     struct letter *waiting;
     uint32_t count, capacity;
 };
@@ -192,9 +193,10 @@ static int on_submit(struct cop_node *node, const struct cop_request *request)
 
 /* ---- receiving ------------------------------------------------------------------- */
 
-static void say_received(struct cop_node *node, const struct correspondent *peer)
+static void say_received(struct cop_node *node, const struct correspondent *peer,
+                         bool again)
 {
-    struct cop__msg_receipt receipt = {.number = peer->received};
+    struct cop__msg_receipt receipt = {.number = peer->received, .again = again};
     cop__emit_send(node, peer->id, peer->incarnation, COP__KIND_RECEIPT,
                    cop__encode_receipt(&receipt));
 }
@@ -216,7 +218,7 @@ static void take(struct cop_node *node, struct correspondent *peer,
     }
     /* Also for one that came before: its sender may have missed the receipt. One that came
      * too early follows one that was not delivered, and comes again behind it. */
-    say_received(node, peer);
+    say_received(node, peer, false);
 }
 
 void cop__on_letter(struct cop_node *node, const struct cop_frame *frame)
@@ -235,13 +237,13 @@ void cop__on_letter(struct cop_node *node, const struct cop_frame *frame)
     } else if (order < 0) { /* L3 */
         COP__COUNT(node, ignored_epoch);
         cop__member_update(node, header->sender, header->sender_incarnation);
-    } else if (order > 0) {
-        cop__member_hold(node, frame);
-    } else {
+    } else if (order == 0 || !cop__member_hold(node, frame)) {
         struct correspondent *peer =
             get(node, header->sender, header->sender_incarnation);
-        if (peer)
+        if (peer && order == 0)
             take(node, peer, &letter);
+        else if (peer)
+            peer->missed = true;
     }
 }
 
@@ -260,11 +262,14 @@ void cop__on_receipt(struct cop_node *node, const struct cop_frame *frame)
     }
     while (peer->count > 0 && peer->sent - peer->count < receipt.number)
         answer_first(node, peer, 0);
+    for (uint32_t i = 0; i < peer->count && receipt.again; i++)
+        send(node, peer, i);
 }
 
 /* ---- the layer ------------------------------------------------------------------- */
 
-/* L3: what was not answered for in the last view is sent again in this one. */
+/* L3: what was not answered for in the last view is sent again in this one, and what I could
+ * not keep until I had it is asked for. */
 static void on_view(struct cop_node *node, const struct cop_view *old)
 {
     (void)old;
@@ -274,9 +279,13 @@ static void on_view(struct cop_node *node, const struct cop_view *old)
         if (!cop_view_has(node->view, peer->id, peer->incarnation))
             forget(node, peer->id);
     }
-    for (uint32_t i = 0; i < letters->count; i++)
+    for (uint32_t i = 0; i < letters->count; i++) {
         for (uint32_t j = 0; j < letters->all[i].count; j++)
             send(node, &letters->all[i], j);
+        if (letters->all[i].missed)
+            say_received(node, &letters->all[i], true);
+        letters->all[i].missed = false;
+    }
 }
 
 static void start(struct cop_node *node)
@@ -304,7 +313,7 @@ static void digest_state(const struct cop_node *node, struct cop__digest *digest
         cop__digest_word(digest, (uint64_t)peer->id << 32 | peer->count);
         cop__digest_word(digest, peer->incarnation);
         cop__digest_word(digest, peer->sent);
-        cop__digest_word(digest, peer->received);
+        cop__digest_word(digest, peer->received << 1 | peer->missed);
     }
 }
 

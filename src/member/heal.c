@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/rankset.h"
-#include "detect/detect.h"
 #include "member/state.h"
 
 #include <stdlib.h>
@@ -16,6 +15,7 @@
 struct cop__healing {
     cop_time next;          /* turn */
     cop_id at;              /* whose turn it is: watched; NONE: nobody's */
+    cop_epoch epoch;        /* of the view that they were told of */
     struct cop_ranks told;  /* by me */
     struct cop_ranks given; /* up: nobody listens there, or somebody else does */
 };
@@ -113,15 +113,16 @@ static void take_turn(struct cop_node *node, struct cop__healing *healing,
 
 void cop__member_heal(struct cop_node *node)
 {
-    if (!cop__detect_finds_silence(node))
-        return;
     cop_id last =
         cop__member(node)->healing ? cop__member(node)->healing->at : COP_ID_NONE;
     const struct cop__entry *entry = find_next(node, last);
     struct cop__healing *healing = entry ? need(node) : cop__member(node)->healing;
     if (!healing)
         return;
-    forget_returned(node, &healing->told);
+    /* Who had a later view than that one may have an earlier one than this. */
+    if (healing->epoch != cop_view_epoch(node->view))
+        healing->told.count = 0;
+    healing->epoch = cop_view_epoch(node->view);
     forget_returned(node, &healing->given);
     if (node->now >= healing->next || !entry) {
         end_turn(node, healing);

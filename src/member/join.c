@@ -119,7 +119,38 @@ void cop__member_prune_joiners(struct cop_node *node)
     member->joiner_count = kept;
 }
 
+/* Whoever was invited, and never came, has lost its place. */
+void cop__member_mind_invited(struct cop_node *node)
+{
+    struct cop__member *member = cop__member(node);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < member->joiner_count; i++) {
+        struct cop__joiner *joiner = &member->joiners[i];
+        if (joiner->incarnation == 0 && node->now >= joiner->until) {
+            cop_buf_unref(joiner->card);
+            continue;
+        }
+        if (joiner->incarnation == 0)
+            cop__member_wake_at(node, joiner->until);
+        member->joiners[kept++] = *joiner;
+    }
+    member->joiner_count = kept;
+}
+
 /* ---- invitations ----------------------------------------------------------------- */
+
+/* Two of one name come at the same time: the second is turned away as long as the first may
+ * still come, or is on its way and not known to be gone. */
+static bool is_taken(const struct cop_node *node, const struct cop__joiner *joiner,
+                     cop_incarnation incarnation)
+{
+    if (joiner->asker == incarnation)
+        return false;
+    if (joiner->incarnation == 0)
+        return node->now < joiner->until;
+    return joiner->incarnation != incarnation &&
+           !cop__roster_has_lost(node, joiner->id, joiner->incarnation);
+}
 
 static struct cop_buf *encode_invitation(cop_id id, cop_incarnation exceed,
                                          const struct cop_view *view)
@@ -152,7 +183,8 @@ int cop_invitation(const struct cop_buf *result, const struct cop_view *like,
 }
 
 /* The id of a name that no view has: the one that it was promised, or a new one. */
-static cop_id promise_id(struct cop_node *node, struct cop__bytes name)
+static int promise_id(struct cop_node *node, struct cop__bytes name,
+                      cop_incarnation incarnation, cop_id *out)
 {
     struct cop__member *member = cop__member(node);
     cop_id next = cop_view_slots(member->base);
@@ -163,18 +195,29 @@ static cop_id promise_id(struct cop_node *node, struct cop__bytes name)
     for (uint32_t i = 0; i < member->joiner_count; i++) {
         const struct cop_buf *card = member->joiners[i].card;
         if (card && card->data[0] == name.length &&
-            memcmp(card->data + 1, name.data, name.length) == 0)
-            return member->joiners[i].id;
+            memcmp(card->data + 1, name.data, name.length) == 0) {
+            if (is_taken(node, &member->joiners[i], incarnation))
+                return COP_EEXIST;
+            member->joiners[i].asker = incarnation;
+            *out = member->joiners[i].id;
+            return 0;
+        }
         if (member->joiners[i].id >= next)
             next = member->joiners[i].id + 1;
     }
-    struct cop__joiner *joiner = next < COP_MEMBERS_MAX ? add_joiner(node, next) : NULL;
+    bool fits =
+        next < COP_MEMBERS_MAX && next - cop_view_slots(member->base) < COP__HOLES_MAX;
+    struct cop__joiner *joiner = fits ? add_joiner(node, next) : NULL;
     if (!joiner)
-        return COP_ID_NONE;
+        return COP_ERANGE;
+    joiner->asker = incarnation;
+    joiner->until = node->now + COP__INVITED_FOR;
+    cop__member_wake_at(node, joiner->until);
     joiner->card = cop__card((const char *)name.data, name.length, "", 0);
     if (!joiner->card)
         cop__fail(node, COP_ENOMEM);
-    return next;
+    *out = next;
+    return 0;
 }
 
 /* The status, and the invitation if it is 0 or COP_EREFUSED; COP_EAGAIN: ask the root. */
@@ -193,10 +236,10 @@ static int invite(struct cop_node *node, struct cop__bytes name,
             return COP_EAGAIN;
         if (cop_view_shape(node->view)->table)
             return COP_EINVAL; /* a table of places has none for newcomers */
-        id = promise_id(node, name);
+        int error = promise_id(node, name, incarnation, &id);
+        if (error)
+            return error;
     }
-    if (id == COP_ID_NONE)
-        return COP_ERANGE;
     *out = encode_invitation(id, known, node->view);
     if (!*out)
         cop__fail(node, COP_ENOMEM);

@@ -169,9 +169,11 @@ static bool outweighs_priors(struct cop_node *node, const struct cop_view *base,
     for (uint32_t i = 0; i < ack->prior_count; i++) {
         const struct cop__prior *prior = &ack->priors[i];
         struct cop_view *of;
-        if (cop__view_derive(base, &prior->ballot, &prior->delta, &of)) {
-            cop__fail(node, COP_ENOMEM);
-            return false;
+        int error = cop__view_derive(base, &prior->ballot, &prior->delta, &of);
+        if (error) {
+            if (error == COP_ENOMEM)
+                cop__fail(node, error);
+            return false; /* of what cannot be a view nothing can be known */
         }
         bool fine = !may_have_committed(prior, view, of) ||
                     cop__member_has_quorum(node, of, view);
@@ -193,8 +195,10 @@ static void learn_from(struct cop_node *node, const struct cop_view *base,
     if (ack->installed.epoch == 0)
         return;
     struct cop_view *installed;
-    if (cop__view_derive(base, &ack->installed, &ack->delta, &installed)) {
-        cop__fail(node, COP_ENOMEM);
+    int error = cop__view_derive(base, &ack->installed, &ack->delta, &installed);
+    if (error) {
+        if (error == COP_ENOMEM)
+            cop__fail(node, error);
         return;
     }
     cop__member_learn(node, installed);

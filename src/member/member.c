@@ -69,18 +69,37 @@ static void mind_degraded(struct cop_node *node)
     cop__emit_state(node, COP_EFFECT_DEGRADED, degraded);
 }
 
+/* Without a quorum nobody can leave. The goodbye stands, but who said it hears no later. */
+static void mind_leaving(struct cop_node *node)
+{
+    struct cop__member *member = cop__member(node);
+    if (!member->leaving || member->leave_until == COP_TIME_NEVER)
+        return;
+    if (node->now < member->leave_until) {
+        cop__member_wake_at(node, member->leave_until);
+        return;
+    }
+    member->leave_until = COP_TIME_NEVER;
+    cop__emit_complete(node, member->leave_token, COP_ETIMEDOUT, NULL);
+}
+
 static void look(struct cop_node *node)
 {
     struct cop__member *member = cop__member(node);
     member->restless = false;
     if (member->phase == PHASE_OUT || cop__detect_is_stealthy(node))
         return;
+    cop__member_mind_held(node);
+    if (member->phase == PHASE_OUT)
+        return;
     if (member->phase == PHASE_JOINING) {
         cop__member_ask_around(node);
         cop__member_ask_to_join(node);
         return;
     }
+    mind_leaving(node);
     cop__member_mind_errands(node);
+    cop__member_mind_invited(node);
     cop__member_ask_around(node);
     mind_degraded(node);
     cop_id proposer = cop__member_proposer(node);
@@ -127,14 +146,14 @@ void cop__member_go_out(struct cop_node *node, int why)
     cop__timer_cancel(node, &member->timer);
     cop__detect_stop(node);
     cop__member_stop_healing(node);
-    if (member->leaving)
+    if (member->leaving && member->leave_until != COP_TIME_NEVER)
         cop__emit_complete(node, member->leave_token, 0, NULL);
     cop__emit_state(node, COP_EFFECT_OUT, why);
 }
 
 /* ---- requests -------------------------------------------------------------------- */
 
-static int leave(struct cop_node *node, uint64_t token)
+static int leave(struct cop_node *node, const struct cop_request *request)
 {
     struct cop__member *member = cop__member(node);
     if (member->phase != PHASE_MEMBER)
@@ -142,7 +161,9 @@ static int leave(struct cop_node *node, uint64_t token)
     if (member->leaving)
         return COP_EEXIST;
     member->leaving = true;
-    member->leave_token = token;
+    member->leave_token = request->token;
+    member->leave_until =
+        node->now + (request->timeout_ns ? request->timeout_ns : COP__LEAVE_TIMEOUT);
     /* Nobody is left to say goodbye to. */
     if (cop_view_size(node->view) == 1)
         cop__member_go_out(node, 0);
@@ -171,7 +192,7 @@ static int on_submit(struct cop_node *node, const struct cop_request *request)
     if (!cop__has_views(node))
         return COP_EINVAL;
     if (request->kind == COP_REQUEST_LEAVE)
-        return leave(node, request->token);
+        return leave(node, request);
     if (cop__member(node)->phase != PHASE_MEMBER)
         return COP_ESTATE;
     if (request->kind == COP_REQUEST_REPORT)

@@ -24,6 +24,9 @@ extern const struct cop__protocol cop__member_protocol;
 #define COP__SYNC_AGAIN (UINT64_C(50) * COP_MSEC)
 /* What was reported and is not answered by a view is reported again, at first after this. */
 #define COP__REPORT_AGAIN COP_SEC
+/* So long a frame of a view that I do not have is kept, and so often I ask for the view. */
+#define COP__HELD_FOR (UINT64_C(5) * COP_SEC)
+#define COP__HELD_AGAIN COP_SEC
 /* Who joins asks again after this, longer each time. */
 #define COP__JOIN_AGAIN (UINT64_C(100) * COP_MSEC)
 /* Who finds nobody to ask gets another invitation after this. */
@@ -32,6 +35,10 @@ extern const struct cop__protocol cop__member_protocol;
 #define COP__JOIN_MOMENT COP_MSEC
 /* So long a proposal waits for those who join and were just told of the view before it. */
 #define COP__JOIN_GATHER (UINT64_C(20) * COP_MSEC)
+/* Who was invited and has not asked to join by then is forgotten. */
+#define COP__INVITED_FOR (UINT64_C(10) * COP_SEC)
+/* Who asked to leave and is still a member hears of it after this, unless it said otherwise. */
+#define COP__LEAVE_TIMEOUT (UINT64_C(30) * COP_SEC)
 /* An invitation that does not come by then does not come. */
 #define COP__INVITE_TIMEOUT (UINT64_C(2) * COP_SEC)
 
@@ -43,8 +50,13 @@ bool cop__member_admit(struct cop_node *node, const struct cop_frame *frame);
 
 /* Gives the view that I have installed to a member that has an earlier one. */
 void cop__member_update(struct cop_node *node, cop_id id, cop_incarnation incarnation);
-/* Keeps a frame until I have the view of its sender, for which that one is asked. */
-void cop__member_hold(struct cop_node *node, const struct cop_frame *frame);
+/* Keeps a frame until I have the view of its sender, for which that one is asked. False: it
+ * cannot be kept, or was for long enough. */
+bool cop__member_hold(struct cop_node *node, const struct cop_frame *frame);
+
+/* The latest proposal that I acknowledged and that may still commit; NULL: none. Borrowed. For
+ * who looks on. */
+struct cop_view *cop__member_acknowledged(const struct cop_node *node);
 
 cop__handler cop__on_join, cop__on_whole, cop__on_sync, cop__on_out, cop__on_invite,
     cop__on_invited;

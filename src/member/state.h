@@ -20,7 +20,9 @@ struct cop__joiner {
     cop_incarnation incarnation; /* 0: invited, has not asked yet */
     struct cop_buf *card;
     bool spare;
-    bool ready; /* holds the view that I would propose a difference to */
+    bool ready;            /* holds the view that I would propose a difference to */
+    cop_incarnation asker; /* the life that was invited */
+    cop_time until;        /* invited: the place is kept so long */
 };
 
 /* At a member who was asked by somebody outside: an invitation that it waits for. */
@@ -33,6 +35,7 @@ struct cop__errand {
 /* A frame that waits until I have the view that it is from. */
 struct cop__held {
     struct cop_frame frame; /* with a reference of its own */
+    cop_time until;         /* it is not kept longer */
 };
 
 enum cop__phase {
@@ -56,6 +59,7 @@ struct cop__member {
     bool proposing; /* a sweep of mine is under way */
     bool leaving;
     uint64_t leave_token;
+    cop_time leave_until;    /* then its request ends with an error; NEVER: it has */
     cop_epoch highest;       /* the largest epoch seen in any ballot (V3) */
     struct cop_ballot acked; /* the largest that I acknowledged */
     struct cop_view *base;   /* the latest view that I know anybody has installed */
@@ -91,9 +95,12 @@ struct cop__member {
 
     struct cop__held *held;
     uint32_t held_count, held_capacity;
-    cop_epoch asked_for;          /* the latest epoch that I asked somebody for */
-    struct cop__healing *healing; /* at the root; NULL: nobody was missed */
-    struct cop__guard *guard;     /* NULL: nothing was counted or held */
+    const struct cop__held *judged; /* the one that is judged anew; NULL: none */
+    bool judge_held;                /* I know a view that I did not when they came */
+    cop_time held_again;            /* when I ask for their views again; 0: not */
+    cop_epoch asked_for;            /* the latest epoch that I asked somebody for */
+    struct cop__healing *healing;   /* at the root; NULL: nobody was missed */
+    struct cop__guard *guard;       /* NULL: nothing was counted or held */
 };
 
 static inline struct cop__member *cop__member(const struct cop_node *node)
@@ -190,6 +197,7 @@ int cop__proposal_head(struct cop__bytes payload, struct cop__proposal_head *out
 void cop__member_ask_to_join(struct cop_node *node);
 struct cop__joiner *cop__member_joiner(const struct cop_node *node, cop_id id);
 void cop__member_prune_joiners(struct cop_node *node);
+void cop__member_mind_invited(struct cop_node *node);
 bool cop__member_is_gathering(struct cop_node *node);
 void cop__member_mind_errands(struct cop_node *node);
 int cop__member_invite(struct cop_node *node, const struct cop_request *request);
@@ -201,10 +209,12 @@ void cop__member_say_out(struct cop_node *node, cop_id to, cop_incarnation incar
 /* V11: I acknowledged something, and heard no more of it. */
 void cop__member_wonder(struct cop_node *node);
 void cop__member_ask_around(struct cop_node *node);
-void cop__member_release_held(struct cop_node *node);
 void cop__member_greet(struct cop_node *node, cop_id peer, cop_incarnation incarnation);
 void cop__member_ask_view(struct cop_node *node, cop_id of,
                           cop_incarnation incarnation);
+
+/* held.c */
+void cop__member_mind_held(struct cop_node *node);
 
 /* heal.c: at the root, and when it is root no more */
 void cop__member_heal(struct cop_node *node);

@@ -50,7 +50,8 @@ static cop_id next_to_ask(const struct cop_node *node)
             !cop__roster_has_lost(node, id, cop_view_incarnation(view, id)))
             return id;
     }
-    return COP_ID_NONE;
+    /* All of them are gone, and it was perhaps my own, made without those who live. */
+    return proposer != node->self ? proposer : COP_ID_NONE;
 }
 
 void cop__member_wonder(struct cop_node *node)
@@ -114,60 +115,9 @@ void cop__member_greet(struct cop_node *node, cop_id peer, cop_incarnation incar
         cop__member_say_out(node, peer, incarnation);
 }
 
-/* ---- frames that came too early -------------------------------------------------- */
-
-#define HELD_MAX 256u
-
-static bool hold(struct cop_node *node, const struct cop_frame *frame)
-{
-    struct cop__member *member = cop__member(node);
-    if (member->held_count == HELD_MAX) {
-        COP__COUNT(node, ignored_epoch);
-        return false;
-    }
-    if (member->held_count == member->held_capacity) {
-        uint32_t capacity = member->held_capacity ? 2 * member->held_capacity : 4;
-        void *grown = realloc(member->held, capacity * sizeof *member->held);
-        if (!grown) {
-            cop__fail(node, COP_ENOMEM);
-            return false;
-        }
-        member->held = grown;
-        member->held_capacity = capacity;
-    }
-    member->held[member->held_count] = (struct cop__held){*frame};
-    cop_buf_ref(frame->payload);
-    member->held_count++;
-    COP__COUNT(node, frames_held);
-    return true;
-}
-
-void cop__member_hold(struct cop_node *node, const struct cop_frame *frame)
-{
-    const struct cop_header *header = &frame->header;
-    if (hold(node, frame))
-        cop__member_ask_view(node, header->sender, header->sender_incarnation);
-}
-
 void cop__member_update(struct cop_node *node, cop_id id, cop_incarnation incarnation)
 {
     cop__member_send_whole(node, id, incarnation, node->view);
-}
-
-/* Each is judged anew; what is still too early is held again. */
-void cop__member_release_held(struct cop_node *node)
-{
-    struct cop__member *member = cop__member(node);
-    struct cop__held *held = member->held;
-    uint32_t count = member->held_count;
-    member->held = NULL;
-    member->held_count = member->held_capacity = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        if (!node->failed && member->phase != PHASE_OUT)
-            cop__take_frame(node, &held[i].frame);
-        cop_buf_unref(held[i].frame.payload);
-    }
-    free(held);
 }
 
 /* Whether a question is from a view, or on top of one, that I do not have. */
@@ -228,8 +178,7 @@ static bool admit_stranger(struct cop_node *node, const struct cop_frame *frame)
         cop__member_say_out(node, sender, life);
     } else if (header->epoch > cop_view_epoch(node->view)) {
         /* Perhaps of a view that I have yet to get. */
-        if (hold(node, frame))
-            cop__member_ask_view(node, sender, life);
+        cop__member_hold(node, frame);
     } else {
         /* Of another world, then: the two find out whose view is the later one (V13). */
         COP__COUNT(node, ignored_stranger);
@@ -327,6 +276,16 @@ void cop__on_sync(struct cop_node *node, const struct cop_frame *frame)
                                node->view);
 }
 
+/* V13: who has an earlier view than mine, and is not in mine, has to know: it may be of another
+ * world, and have asked when mine was the earlier one. */
+static void answer_earlier(struct cop_node *node, const struct cop_header *header)
+{
+    if (cop__member(node)->phase == PHASE_MEMBER &&
+        !cop_view_has(node->view, header->sender, header->sender_incarnation))
+        cop__member_send_whole(node, header->sender, header->sender_incarnation,
+                               node->view);
+}
+
 /* V11: a view that its sender has installed is committed. */
 void cop__on_whole(struct cop_node *node, const struct cop_frame *frame)
 {
@@ -347,10 +306,11 @@ void cop__on_whole(struct cop_node *node, const struct cop_frame *frame)
     }
     /* My own copy of it knows what it was proposed on. */
     struct cop_view *held = cop__member_find_view(node, cop_view_ballot(view));
-    cop__member_commit(node, held ? held : view);
+    if (cop__is_later(cop_view_ballot(node->view), cop_view_ballot(view)))
+        answer_earlier(node, &frame->header);
+    else
+        cop__member_commit(node, held ? held : view);
     cop_view_unref(view);
-    if (!node->failed)
-        cop__member_release_held(node);
     cop__member_look_soon(node);
 }
 

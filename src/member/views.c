@@ -30,6 +30,14 @@ struct cop_view *cop__member_find_view(const struct cop_node *node,
     return NULL;
 }
 
+struct cop_view *cop__member_acknowledged(const struct cop_node *node)
+{
+    const struct cop__member *member = cop__member(node);
+    return member->proposal_count > 0
+               ? member->proposals[member->proposal_count - 1].view
+               : NULL;
+}
+
 void cop__member_learn(struct cop_node *node, struct cop_view *view)
 {
     struct cop__member *member = cop__member(node);
@@ -39,6 +47,7 @@ void cop__member_learn(struct cop_node *node, struct cop_view *view)
     struct cop_view *old = member->base;
     member->base = cop_view_ref(view);
     cop_view_unref(old);
+    member->judge_held = true;
     cop__member_look_soon(node);
 }
 
@@ -165,6 +174,7 @@ static void put_in_place(struct cop_node *node, struct cop_view *view)
     cop__set_view(node, cop_view_ref(view), true);
     cop__guard_note(node, old);
     cop_view_unref(old);
+    member->judge_held = true;
     drop_proposals(node, is_not_later, view);
     cop__member_learn(node, view);
     cop__roster_prune(node, is_expected);
@@ -211,6 +221,7 @@ static void leave_by(struct cop_node *node, const struct cop_view *view)
 static void hold_as_base(struct cop_node *node, struct cop_view *view)
 {
     cop__set_view(node, cop_view_ref(view), false);
+    cop__member(node)->judge_held = true;
     drop_proposals(node, is_not_later, view);
     cop__roster_prune(node, is_expected);
 }

@@ -2,6 +2,7 @@
 #include "sim/world.h"
 
 #include "base/digest.h"
+#include "member/member.h"
 
 #include <stdlib.h>
 
@@ -12,8 +13,9 @@
  *   M3  views at a node only grow; two that are in a view together came to it from the same
  *       one, if both were members before; a life that is over never returns
  *   M6  who did nothing wrong is not removed
- *   M7  when faults stop, everyone who lives is in one view of exactly the living
- *   M8  with a majority, each view was acknowledged by a majority of the one before it
+ *   M7  when faults stop, everyone who lives is in one view of exactly the living, and who
+ *       wanted to leave has left
+ *   M8  each view was acknowledged by a quorum of the one before it
  * (M4 and M5 are about messages.)
  */
 
@@ -34,13 +36,31 @@ struct state {
     struct known *views; /* by ballot */
     uint32_t count, capacity;
     struct last *nodes;
-    uint32_t lives; /* that ever took part */
-    uint32_t lies;  /* each may have kept somebody who lives out of a proposal */
+    /* Proposals that somebody acknowledged: each may be a view, by ballot. */
+    struct cop_view **proposals;
+    uint32_t proposal_count, proposal_capacity;
 };
 
-static bool has_majority_rule(const struct cop_sim *sim)
+static bool is_named(const struct cop_sim *sim, cop_id id)
 {
-    return sim->config.quorum == COP_QUORUM_MAJORITY;
+    for (uint32_t i = 0; i < sim->config.named.count; i++)
+        if (id >= sim->config.named.ranges[i].first &&
+            id <= sim->config.named.ranges[i].last)
+            return true;
+    return false;
+}
+
+/* Whether only one side can go on from this view. */
+static bool is_exclusive(const struct cop_sim *sim, const struct cop_view *view)
+{
+    if (sim->config.quorum == COP_QUORUM_MAJORITY)
+        return true;
+    for (cop_id id = cop_view_next(view, COP_ID_NONE);
+         id != COP_ID_NONE && sim->config.quorum == COP_QUORUM_HAS;
+         id = cop_view_next(view, id))
+        if (is_named(sim, id))
+            return true;
+    return false;
 }
 
 static void *init(struct cop_sim *sim)
@@ -60,7 +80,6 @@ static void *init(struct cop_sim *sim)
     }
     state->capacity = 4;
     state->views[state->count++] = (struct known){.view = cop_view_ref(sim->view)};
-    state->lives = cop_view_size(sim->view);
     for (cop_id id = 0; id < cop_view_slots(sim->view); id++)
         state->nodes[id] =
             (struct last){COP__FIRST_INCARNATION, cop_view_ballot(sim->view), false};
@@ -72,6 +91,9 @@ static void fini(void *of)
     struct state *state = of;
     for (uint32_t i = 0; i < state->count; i++)
         cop_view_unref(state->views[i].view);
+    for (uint32_t i = 0; i < state->proposal_count; i++)
+        cop_view_unref(state->proposals[i]);
+    free(state->proposals);
     free(state->views);
     free(state->nodes);
     free(state);
@@ -105,9 +127,9 @@ static struct known *insert(struct state *state, struct cop_sim *sim, uint32_t a
 }
 
 /* Who takes part in the change to `view`: those in it, and those who leave with it. */
-static bool acknowledged(const struct cop_view *view, cop_id id,
-                         cop_incarnation incarnation)
+static bool acknowledged(const void *context, cop_id id, cop_incarnation incarnation)
 {
+    const struct cop_view *view = context;
     struct cop_member member;
     if (cop_view_has(view, id, incarnation))
         return true;
@@ -115,19 +137,33 @@ static bool acknowledged(const struct cop_view *view, cop_id id,
            member.incarnation == incarnation && member.since == cop_view_epoch(view);
 }
 
+/* Whether those for whom `takes_part` says so may speak for `view`. */
+static bool is_quorum(const struct cop_sim *sim, const struct cop_view *view,
+                      bool (*takes_part)(const void *context, cop_id id,
+                                         cop_incarnation incarnation),
+                      const void *context)
+{
+    uint32_t there = 0, named_away = 0;
+    for (cop_id id = cop_view_next(view, COP_ID_NONE); id != COP_ID_NONE;
+         id = cop_view_next(view, id)) {
+        bool is_there = takes_part(context, id, cop_view_incarnation(view, id));
+        there += is_there;
+        named_away += !is_there && is_named(sim, id);
+    }
+    if (sim->config.quorum == COP_QUORUM_MAJORITY)
+        return there > cop_view_size(view) / 2;
+    return sim->config.quorum != COP_QUORUM_HAS || named_away == 0;
+}
+
 /* M8. */
 static void compare(struct cop_sim *sim, const struct cop_view *old,
                     const struct cop_view *new)
 {
-    uint32_t common = 0;
-    for (cop_id id = cop_view_next(old, COP_ID_NONE); id != COP_ID_NONE;
-         id = cop_view_next(old, id))
-        common += acknowledged(new, id, cop_view_incarnation(old, id));
-    if (common <= cop_view_size(old) / 2)
+    if (!is_quorum(sim, old, acknowledged, new))
         cop_sim_fail(
-            sim, "M8", "view %llu has %u of the %u members of view %llu, no majority",
-            (unsigned long long)cop_view_epoch(new), (unsigned)common,
-            (unsigned)cop_view_size(old), (unsigned long long)cop_view_epoch(old));
+            sim, "M8", "view %llu has no quorum of view %llu, which has %u members",
+            (unsigned long long)cop_view_epoch(new),
+            (unsigned long long)cop_view_epoch(old), (unsigned)cop_view_size(old));
 }
 
 /*
@@ -170,14 +206,14 @@ static struct known *note(struct state *state, struct cop_sim *sim,
     }
     bool shared = (known && cop_view_epoch(known->view) == ballot.epoch) ||
                   (at > 0 && cop_view_epoch(state->views[at - 1].view) == ballot.epoch);
-    if (shared && has_majority_rule(sim))
+    if (shared && is_exclusive(sim, view))
         cop_sim_fail(sim, "M2", "two views in epoch %llu",
                      (unsigned long long)ballot.epoch);
     known = insert(state, sim, at, view);
-    if (known && has_majority_rule(sim)) {
-        if (at > 0)
+    if (known) {
+        if (at > 0 && is_exclusive(sim, state->views[at - 1].view))
             compare(sim, state->views[at - 1].view, view);
-        if (at + 1 < state->count)
+        if (at + 1 < state->count && is_exclusive(sim, view))
             compare(sim, view, state->views[at + 1].view);
     }
     return known;
@@ -234,7 +270,6 @@ static void on_view(void *of, struct cop_sim *sim, cop_id id, struct cop_view *v
     struct cop_ballot ballot = cop_view_ballot(view);
     if (last->incarnation != life) {
         *last = (struct last){.incarnation = life};
-        state->lives++;
     }
     if (!cop_view_has(view, id, life))
         cop_sim_fail(sim, "M1", "%u installed view %llu, which is without it",
@@ -250,12 +285,31 @@ static void on_view(void *of, struct cop_sim *sim, cop_id id, struct cop_view *v
     last->ballot = ballot;
 }
 
-static void on_action(void *of, struct cop_sim *sim,
-                      const struct cop_sim_action *action)
+/* What somebody acknowledges may be committed by a root that dies before it told anyone. */
+static void after_step(void *of, struct cop_sim *sim, cop_id id)
 {
     struct state *state = of;
-    (void)sim;
-    state->lies += action->kind == COP_SIM_LIE || action->kind == COP_SIM_REPORT;
+    const struct cop_node *node = cop_sim_node(sim, id);
+    if (!node || sim->actor != cop_sim_actor_node())
+        return;
+    struct cop_view *view = cop__member_acknowledged(node);
+    for (uint32_t i = state->proposal_count; view && i > 0; i--)
+        if (same(cop_view_ballot(state->proposals[i - 1]), cop_view_ballot(view)))
+            return;
+    if (!view)
+        return;
+    if (state->proposal_count == state->proposal_capacity) {
+        uint32_t capacity = state->proposal_capacity ? 2 * state->proposal_capacity : 4;
+        struct cop_view **larger =
+            realloc(state->proposals, capacity * sizeof(struct cop_view *));
+        if (!larger) {
+            cop_sim_fail(sim, "sim", "out of memory");
+            return;
+        }
+        state->proposals = larger;
+        state->proposal_capacity = capacity;
+    }
+    state->proposals[state->proposal_count++] = cop_view_ref(view);
 }
 
 static void on_submit(void *of, struct cop_sim *sim, cop_id id,
@@ -269,46 +323,58 @@ static void on_submit(void *of, struct cop_sim *sim, cop_id id,
 
 /* ---- in the end ------------------------------------------------------------------ */
 
-/*
- * M7. Where half of all lives that there ever were is gone a state may be blocked on purpose:
- * a view may have been committed that nobody living knows of. One who leaves does not count in
- * the view without it.
- */
-static bool may_demand(const struct state *state, struct cop_sim *sim)
+static bool lives(const void *context, cop_id id, cop_incarnation incarnation)
 {
-    uint32_t living = 0, waiting = 0;
-    for (cop_id id = 0; id < sim->config.nodes; id++)
-        living += cop_sim_is_alive(sim, id) &&
-                  state->nodes[id].incarnation == cop__sim_incarnation(sim, id) &&
-                  state->nodes[id].ballot.epoch != 0 && !state->nodes[id].leaving;
-    /* Each life that was not there at the start came as one of them. */
-    waiting = sim->newcomer_count - (state->lives - cop_view_size(sim->view));
-    if (!has_majority_rule(sim))
-        return living > 0;
-    return living > (state->lives + waiting) / 2 + state->lies;
+    const struct cop_sim *sim = context;
+    return cop_sim_is_alive(sim, id) && cop__sim_incarnation(sim, id) == incarnation;
 }
 
-/* The latest view that anybody living has. */
+/* The latest view that anybody living has; NULL: nobody has one. */
 static const struct cop_view *find_newest(const struct cop_sim *sim)
 {
-    const struct cop_view *newest = sim->view;
+    const struct cop_view *newest = NULL;
     for (cop_id id = 0; id < sim->config.nodes; id++) {
         const struct cop_node *node = cop_sim_node(sim, id);
         if (!node || !cop_node_is_member(node))
             continue;
         struct cop_ballot ballot = cop_view_ballot(cop_node_view(node));
-        struct cop_ballot best = cop_view_ballot(newest);
-        if (cop_ballot_compare(&ballot, &best) > 0)
+        struct cop_ballot best = newest ? cop_view_ballot(newest) : ballot;
+        if (!newest || cop_ballot_compare(&ballot, &best) > 0)
             newest = cop_node_view(node);
     }
     return newest;
 }
 
-static void check_end(struct cop_sim *sim, const struct cop_view *newest, cop_id id)
+/*
+ * M7. Where a proposal was acknowledged that may have been committed, and of whose members no
+ * quorum lives, the state may be blocked on purpose. Everywhere else it must not be. What is
+ * below a view that somebody living has is over.
+ */
+static bool may_demand(const struct state *state, const struct cop_sim *sim,
+                       const struct cop_view *newest)
+{
+    struct cop_ballot ballot = cop_view_ballot(newest);
+    if (!is_quorum(sim, newest, lives, sim))
+        return false;
+    for (uint32_t i = 0; i < state->proposal_count; i++) {
+        struct cop_ballot other = cop_view_ballot(state->proposals[i]);
+        if (cop_ballot_compare(&other, &ballot) > 0 &&
+            !is_quorum(sim, state->proposals[i], lives, sim))
+            return false;
+    }
+    return true;
+}
+
+static void check_end(const struct state *state, struct cop_sim *sim,
+                      const struct cop_view *newest, cop_id id)
 {
     const struct cop_node *node = cop_sim_node(sim, id);
     const struct cop_view *view = cop_node_view(node);
-    if (!cop_node_is_member(node)) {
+    if (state->nodes[id].leaving &&
+        state->nodes[id].incarnation == cop__sim_incarnation(sim, id)) {
+        cop_sim_fail(sim, "M7", "%u wanted to leave, and is there when all is over",
+                     (unsigned)id);
+    } else if (!cop_node_is_member(node)) {
         cop_sim_fail(sim, "M7", "%u is not in a view when all is over", (unsigned)id);
     } else if (!same(cop_view_ballot(view), cop_view_ballot(newest))) {
         cop_sim_fail(sim, "M7", "%u has view %llu when all is over, others have %llu",
@@ -330,12 +396,12 @@ static bool is_held(const struct cop_sim *sim, const struct cop_view *newest)
 static void at_quiescence(void *of, struct cop_sim *sim)
 {
     struct state *state = of;
-    const struct cop_view *newest = find_newest(sim);
-    if (!cop_sim_is_settled(sim) || !may_demand(state, sim) || is_held(sim, newest))
+    const struct cop_view *newest = cop_sim_is_settled(sim) ? find_newest(sim) : NULL;
+    if (!newest || !may_demand(state, sim, newest) || is_held(sim, newest))
         return;
     for (cop_id id = 0; id < sim->config.nodes; id++) {
         if (cop_sim_is_alive(sim, id))
-            check_end(sim, newest, id);
+            check_end(state, sim, newest, id);
         else if (cop_view_rank(newest, id) != COP_RANK_NONE)
             cop_sim_fail(sim, "M7", "%u is dead, and in view %llu when all is over",
                          (unsigned)id, (unsigned long long)cop_view_epoch(newest));
@@ -362,6 +428,8 @@ static uint64_t digest_state(const void *of)
         digest_ballot(&digest, cop_view_ballot(state->views[i].view));
         digest_ballot(&digest, state->views[i].before);
     }
+    for (uint32_t i = 0; i < state->proposal_count; i++)
+        digest_ballot(&digest, cop_view_ballot(state->proposals[i]));
     return cop__digest_value(&digest);
 }
 
@@ -370,8 +438,8 @@ const struct cop_sim_checker *cop_sim_checker_member(void)
     static const struct cop_sim_checker checker = {
         .name = "member",
         .init = init,
-        .on_action = on_action,
         .on_submit = on_submit,
+        .after_step = after_step,
         .on_view = on_view,
         .at_quiescence = at_quiescence,
         .fini = fini,

@@ -100,8 +100,13 @@ static bool parse_views(struct cop__words *words, struct cop_sim_script *script)
         script->config.quorum = COP_QUORUM_MAJORITY;
     else if (cop__word_is(words, "none"))
         script->config.quorum = COP_QUORUM_NONE;
+    else if (cop__word_is(words, "has"))
+        script->config.quorum = COP_QUORUM_HAS;
     else
-        return cop__words_wrong(words, "views change by majority, or none");
+        return cop__words_wrong(words, "views change by majority, has LIST, or none");
+    if (script->config.quorum == COP_QUORUM_HAS &&
+        !cop__parse_set(words, &script->config.named))
+        return false;
     return cop__words_end(words);
 }
 
@@ -300,6 +305,18 @@ static void print_detect(FILE *out, const struct cop_detect *detect)
     fprintf(out, "\n");
 }
 
+static void print_views(FILE *out, const struct cop_sim_script *script)
+{
+    char named[200];
+    if (script->config.quorum == COP_QUORUM_HAS) {
+        cop__print_set(&script->config.named, named, sizeof(named));
+        fprintf(out, "views has %s\n", named);
+    } else if (script->config.quorum != COP_QUORUM_FIXED) {
+        fprintf(out, "views %s\n",
+                script->config.quorum == COP_QUORUM_NONE ? "none" : "majority");
+    }
+}
+
 static void print_header(FILE *out, const struct cop_sim_script *script)
 {
     char text[128];
@@ -312,9 +329,7 @@ static void print_header(FILE *out, const struct cop_sim_script *script)
             fprintf(out, "hosts %u\n", (unsigned)script->per_host);
     }
     fprintf(out, "seed %llu\n", (unsigned long long)script->config.seed);
-    if (script->config.quorum != COP_QUORUM_FIXED)
-        fprintf(out, "views %s\n",
-                script->config.quorum == COP_QUORUM_NONE ? "none" : "majority");
+    print_views(out, script);
     if (script->config.start)
         fprintf(out, "start %u\n", (unsigned)script->config.start);
     print_detect(out, &script->config.detect);

@@ -162,6 +162,9 @@ static bool with_shape(struct cop_sim_script *script, uint32_t nodes, const char
             script->actions[kept++] = script->actions[i];
     }
     script->count = kept;
+    if (script->config.quorum == COP_QUORUM_HAS &&
+        !clip_set(&script->config.named, nodes))
+        return false;
     return cop_sim_script_shape(script, shape, script->per_host, message,
                                 sizeof(message)) == 0;
 }

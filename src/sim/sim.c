@@ -80,10 +80,24 @@ bool cop_sim_buggify(struct cop_sim *sim, uint32_t place, uint32_t rarity)
 
 /* ---- making and ending ----------------------------------------------------------- */
 
+#define NAMED_MAX 64u
+
+/* The ids of a set, as a sorted list; how many there are. */
+static uint32_t list(const struct cop_sim_set *set, cop_id out[NAMED_MAX])
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < set->count; i++)
+        for (cop_id id = set->ranges[i].first;
+             id <= set->ranges[i].last && count < NAMED_MAX; id++)
+            out[count++] = id;
+    return count;
+}
+
 static int bear(struct cop_sim *sim, cop_id id, struct cop_view *view, const char *name,
                 bool spare)
 {
     struct cop__sim_node *node = &sim->nodes[id];
+    cop_id named[NAMED_MAX];
     struct cop_config config = {
         .self = id,
         .incarnation = cop__sim_incarnation(sim, id),
@@ -91,6 +105,8 @@ static int bear(struct cop_sim *sim, cop_id id, struct cop_view *view, const cha
         .stats = &sim->stats,
         .now = sim->now,
         .quorum = sim->config.quorum,
+        .quorum_ids = named,
+        .quorum_count = list(&sim->config.named, named),
         .name = name,
         .spare = spare,
         .detect = sim->config.detect,

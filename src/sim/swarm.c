@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <coppice/sim.h>
-
-#include "base/random.h"
+#include "sim/swarm.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,54 +10,33 @@
  * are all drawn from it. Each seed also draws which kinds of faults it has at all, because
  * a run with everything in it hides what a run with two things in it would show.
  */
-struct draw {
-    struct cop__random random;
-    struct cop_sim_script *script;
-    uint32_t n;
-    cop_time span; /* requests and faults come within it */
-    uint32_t flags;
-    uint32_t joins; /* places for those who come */
-    uint32_t letters;
-    int error;
-};
 
-static uint64_t below(struct draw *draw, uint64_t bound)
+static cop_id any_node(struct cop__draw *draw)
 {
-    return cop__random_below(&draw->random, bound);
+    return (cop_id)cop__below(draw, draw->n);
 }
-
-static uint64_t between(struct draw *draw, uint64_t first, uint64_t last)
-{
-    return first + below(draw, last - first + 1);
-}
-
-static bool chance(struct draw *draw, uint32_t percent)
-{
-    return cop__random_chance(&draw->random, percent, 100);
-}
-
-static cop_id any_node(struct draw *draw) { return (cop_id)below(draw, draw->n); }
 
 /* ---- size and shape -------------------------------------------------------------- */
 
-static uint32_t draw_size(struct draw *draw)
+static uint32_t draw_size(struct cop__draw *draw)
 {
-    uint64_t kind = below(draw, 20);
+    uint64_t kind = cop__below(draw, 20);
     if (kind < 14)
-        return (uint32_t)between(draw, 2, 12);
-    return (uint32_t)(kind < 19 ? between(draw, 13, 40) : between(draw, 41, 100));
+        return (uint32_t)cop__between(draw, 2, 12);
+    return (uint32_t)(kind < 19 ? cop__between(draw, 13, 40)
+                                : cop__between(draw, 41, 100));
 }
 
 /* A shape without a table, as text. */
-static void draw_plain_shape(struct draw *draw, char *out, size_t size)
+static void draw_plain_shape(struct cop__draw *draw, char *out, size_t size)
 {
-    unsigned k = (unsigned)between(draw, 2, 4);
-    switch (below(draw, 5)) {
+    unsigned k = (unsigned)cop__between(draw, 2, 4);
+    switch (cop__below(draw, 5)) {
     case 0:
         snprintf(out, size, "kary:%u", k);
         return;
     case 1:
-        snprintf(out, size, "radix:%u", 1u << between(draw, 1, 3));
+        snprintf(out, size, "radix:%u", 1u << cop__between(draw, 1, 3));
         return;
     case 2:
         snprintf(out, size, "knomial:%u", k);
@@ -74,7 +51,7 @@ static void draw_plain_shape(struct draw *draw, char *out, size_t size)
 }
 
 /* A random tree as a topology file: each rank below a random earlier one. */
-static int draw_topology(struct draw *draw)
+static int draw_topology(struct cop__draw *draw)
 {
     struct cop_sim_script *script = draw->script;
     char *text = NULL;
@@ -83,7 +60,8 @@ static int draw_topology(struct draw *draw)
     if (!out)
         return COP_ENOMEM;
     for (uint32_t rank = 1; rank < draw->n; rank++)
-        fprintf(out, "m:%u => m:%u ; ", (unsigned)below(draw, rank), (unsigned)rank);
+        fprintf(out, "m:%u => m:%u ; ", (unsigned)cop__below(draw, rank),
+                (unsigned)rank);
     if (fclose(out) != 0) {
         free(text);
         return COP_ENOMEM;
@@ -92,13 +70,13 @@ static int draw_topology(struct draw *draw)
     return 0;
 }
 
-static void draw_shape(struct draw *draw)
+static void draw_shape(struct cop__draw *draw)
 {
     char text[64];
     char message[200];
-    uint32_t per_host = (uint32_t)between(draw, 1, 5);
+    uint32_t per_host = (uint32_t)cop__between(draw, 1, 5);
     size_t at = 0;
-    if (chance(draw, 20)) {
+    if (cop__chance(draw, 20)) {
         snprintf(text, sizeof(text), "hosts:");
         at = strlen(text);
     }
@@ -109,143 +87,150 @@ static void draw_shape(struct draw *draw)
 
 /* ---- network --------------------------------------------------------------------- */
 
-static int draw_recorded(struct draw *draw, struct cop_sim_net *net)
+static int draw_recorded(struct cop__draw *draw, struct cop_sim_net *net)
 {
-    uint32_t count = (uint32_t)between(draw, 1, 8);
+    uint32_t count = (uint32_t)cop__between(draw, 1, 8);
     uint32_t *table = malloc(count * sizeof(*table));
     if (!table)
         return COP_ENOMEM;
     for (uint32_t i = 0; i < count; i++)
-        table[i] = (uint32_t)(between(draw, 1, 500) * COP_USEC);
+        table[i] = (uint32_t)(cop__between(draw, 1, 500) * COP_USEC);
     net->table = draw->script->table = table;
     net->table_count = count;
     return 0;
 }
 
-static void draw_net(struct draw *draw)
+static void draw_net(struct cop__draw *draw)
 {
     struct cop_sim_net *net = &draw->script->config.net;
     memset(net, 0, sizeof(*net));
-    net->latency_ns = between(draw, 1, 50) * COP_USEC;
-    net->kind = chance(draw, 40) ? COP_SIM_NET_CONSTANT
-                                 : (enum cop_sim_net_kind)between(draw, 1, 4);
+    net->latency_ns = cop__between(draw, 1, 50) * COP_USEC;
+    net->kind = cop__chance(draw, 40) ? COP_SIM_NET_CONSTANT
+                                      : (enum cop_sim_net_kind)cop__between(draw, 1, 4);
     if (net->kind == COP_SIM_NET_LOGGP) {
-        net->overhead_ns = between(draw, 0, 5000);
-        net->gap_ns = between(draw, 0, 5000);
-        net->byte_ps = between(draw, 0, 10000);
+        net->overhead_ns = cop__between(draw, 0, 5000);
+        net->gap_ns = cop__between(draw, 0, 5000);
+        net->byte_ps = cop__between(draw, 0, 10000);
     } else if (net->kind == COP_SIM_NET_TORUS) {
-        net->hop_ns = between(draw, 1, 2000);
-        net->shuffle = chance(draw, 50);
+        net->hop_ns = cop__between(draw, 1, 2000);
+        net->shuffle = cop__chance(draw, 50);
     } else if (net->kind == COP_SIM_NET_SWITCH) {
-        net->service_ns = between(draw, 1, 5000);
-        net->ports = (uint32_t)between(draw, 0, 8);
+        net->service_ns = cop__between(draw, 1, 5000);
+        net->ports = (uint32_t)cop__between(draw, 0, 8);
     } else if (net->kind == COP_SIM_NET_RECORDED) {
         draw->error = draw_recorded(draw, net);
     }
-    if (chance(draw, 60))
-        net->jitter_ns = between(draw, 1, 100) * COP_USEC;
-    if (chance(draw, 30))
-        net->compute_ns = between(draw, 1, 20) * COP_USEC;
+    if (cop__chance(draw, 60))
+        net->jitter_ns = cop__between(draw, 1, 100) * COP_USEC;
+    if (cop__chance(draw, 30))
+        net->compute_ns = cop__between(draw, 1, 20) * COP_USEC;
+}
+
+/* For plots, in which it matters what comes first. */
+static void plain_net(struct cop__draw *draw)
+{
+    struct cop_sim_net *net = &draw->script->config.net;
+    if (cop__chance(draw, 70) && net->kind != COP_SIM_NET_RECORDED) {
+        *net = (struct cop_sim_net){.latency_ns = 10 * COP_USEC};
+        net->jitter_ns =
+            cop__chance(draw, 50) ? cop__between(draw, 1, 40) * COP_USEC : 0;
+    }
+    draw->beat = net->latency_ns + net->jitter_ns / 2 + net->compute_ns;
 }
 
 /* ---- requests -------------------------------------------------------------------- */
 
-static void add(struct draw *draw, const struct cop_sim_action *action)
-{
-    if (draw->error == 0)
-        draw->error = cop_sim_script_add(draw->script, action);
-}
-
-static struct cop_sim_action action_at(struct draw *draw, enum cop_sim_action_kind kind)
+static struct cop_sim_action action_at(struct cop__draw *draw,
+                                       enum cop_sim_action_kind kind)
 {
     struct cop_sim_action action;
     memset(&action, 0, sizeof(action));
     action.kind = kind;
-    action.at = below(draw, draw->span + 1);
+    action.at = cop__below(draw, draw->span + 1);
     action.a = any_node(draw);
     action.b = COP_ID_NONE;
     return action;
 }
 
-static void draw_probe(struct draw *draw, uint64_t token)
+static void draw_probe(struct cop__draw *draw, uint64_t token)
 {
     struct cop_sim_action probe = action_at(draw, COP_SIM_PROBE);
     struct cop_request *request = &probe.request;
-    if (token == 1 && chance(draw, 50))
+    if (token == 1 && cop__chance(draw, 50))
         probe.at = 0;
     request->kind = COP_REQUEST_PROBE;
     request->token = token;
     request->timeout_ns =
-        chance(draw, 80) ? 10 * COP_SEC : between(draw, 20, 20000) * COP_USEC;
-    request->outcome = chance(draw, 40);
-    if (chance(draw, 25)) {
+        cop__chance(draw, 80) ? 10 * COP_SEC : cop__between(draw, 20, 20000) * COP_USEC;
+    request->outcome = cop__chance(draw, 40);
+    if (cop__chance(draw, 25)) {
         char text[64];
         draw_plain_shape(draw, text, sizeof(text));
         if (cop_shape_parse(text, &request->shape, NULL, 0) != 0)
             draw->error = COP_EINVAL;
     }
-    add(draw, &probe);
-    if (!chance(draw, 8))
+    cop__draw_add(draw, &probe);
+    if (!cop__chance(draw, 8))
         return;
     struct cop_sim_action end = action_at(draw, COP_SIM_ABORT);
     end.a = probe.a;
-    end.at = probe.at + below(draw, draw->span / 2 + 1);
+    end.at = probe.at + cop__below(draw, draw->span / 2 + 1);
     end.request.kind = COP_REQUEST_ABORT;
     end.request.target = token;
     end.request.token = token + 1000;
-    add(draw, &end);
+    cop__draw_add(draw, &end);
 }
 
 /* ---- faults ---------------------------------------------------------------------- */
 
-static void draw_crash(struct draw *draw)
+static void draw_crash(struct cop__draw *draw)
 {
     struct cop_sim_action crash = action_at(draw, COP_SIM_CRASH);
-    uint64_t kind = below(draw, 10);
+    uint64_t kind = cop__below(draw, 10);
     if (kind < 2) {
         crash.when = COP_SIM_AFTER_SEND;
-        crash.count = between(draw, 1, 12);
+        crash.count = cop__between(draw, 1, 12);
     } else if (kind < 4) {
         crash.when = COP_SIM_BEFORE_RECV;
-        crash.count = between(draw, 1, 12);
+        crash.count = cop__between(draw, 1, 12);
     } else if (kind == 4) { /* a whole switch */
-        crash.b = crash.a + (cop_id)between(draw, 1, 3);
+        crash.b = crash.a + (cop_id)cop__between(draw, 1, 3);
         crash.b = crash.b < draw->n ? crash.b : draw->n - 1;
         crash.b = crash.b > crash.a ? crash.b : COP_ID_NONE;
     }
-    add(draw, &crash);
+    cop__draw_add(draw, &crash);
 }
 
-static void draw_restart(struct draw *draw)
+static void draw_restart(struct cop__draw *draw)
 {
     struct cop_sim_action crash = action_at(draw, COP_SIM_CRASH);
-    add(draw, &crash);
+    cop__draw_add(draw, &crash);
     struct cop_sim_action restart = crash;
     restart.kind = COP_SIM_RESTART;
-    restart.at = crash.at + below(draw, draw->span + 1);
-    add(draw, &restart);
+    restart.at = crash.at + cop__below(draw, draw->span + 1);
+    cop__draw_add(draw, &restart);
 }
 
-static void draw_pause(struct draw *draw)
+static void draw_pause(struct cop__draw *draw)
 {
     struct cop_sim_action pause = action_at(draw, COP_SIM_PAUSE);
-    add(draw, &pause);
+    cop__draw_add(draw, &pause);
     pause.kind = COP_SIM_RESUME;
-    pause.at += below(draw, 3 * draw->span);
-    if (chance(draw, 80))
-        add(draw, &pause);
+    pause.at += cop__below(draw, 3 * draw->span);
+    if (cop__chance(draw, 80))
+        cop__draw_add(draw, &pause);
 }
 
-static void draw_slow(struct draw *draw)
+static void draw_slow(struct cop__draw *draw)
 {
     struct cop_sim_action slow = action_at(draw, COP_SIM_SLOW);
-    slow.amount_ns = between(draw, 1, 500) * COP_USEC;
+    slow.amount_ns = cop__between(draw, 1, 500) * COP_USEC;
     cop_id other = any_node(draw);
-    if (chance(draw, 50) && other != slow.a) {
+    if (cop__chance(draw, 50) && other != slow.a) {
         slow.kind = COP_SIM_SLOW_LINK;
         slow.b = other;
     }
-    add(draw, &slow);
+    cop__draw_add(draw, &slow);
 }
 
 static struct cop_sim_set set_of(cop_id first, cop_id last)
@@ -253,141 +238,142 @@ static struct cop_sim_set set_of(cop_id first, cop_id last)
     return (struct cop_sim_set){.ranges = {{first, last}}, .count = 1};
 }
 
-static void draw_partition(struct draw *draw)
+static void draw_partition(struct cop__draw *draw)
 {
     struct cop_sim_action wall = action_at(draw, COP_SIM_PARTITION);
     if (draw->n < 2)
         return;
-    cop_id border = (cop_id)between(draw, 1, draw->n - 1);
+    cop_id border = (cop_id)cop__between(draw, 1, draw->n - 1);
     wall.left = set_of(0, border - 1);
     wall.right = set_of(border, draw->n - 1);
-    if (chance(draw, 50)) {
+    if (cop__chance(draw, 50)) {
         struct cop_sim_set left = wall.left;
         wall.left = wall.right;
         wall.right = left;
     }
-    wall.one_way = chance(draw, 30);
-    add(draw, &wall);
+    wall.one_way = cop__chance(draw, 30);
+    cop__draw_add(draw, &wall);
     struct cop_sim_action heal = action_at(draw, COP_SIM_HEAL);
-    heal.at = wall.at + below(draw, chance(draw, 50) ? draw->span : 5 * COP_SEC);
-    if (chance(draw, 80))
-        add(draw, &heal);
+    heal.at =
+        wall.at + cop__below(draw, cop__chance(draw, 50) ? draw->span : 5 * COP_SEC);
+    if (cop__chance(draw, 80))
+        cop__draw_add(draw, &heal);
 }
 
-static void draw_break(struct draw *draw)
+static void draw_break(struct cop__draw *draw)
 {
     struct cop_sim_action action = action_at(draw, COP_SIM_BREAK);
     action.b = any_node(draw);
     /* Neighbours in number are often neighbours in the tree. */
-    if (chance(draw, 60))
+    if (cop__chance(draw, 60))
         action.b = action.a / 2;
     if (action.a != action.b)
-        add(draw, &action);
+        cop__draw_add(draw, &action);
 }
 
-static void draw_jump(struct draw *draw)
+static void draw_jump(struct cop__draw *draw)
 {
     struct cop_sim_action jump = action_at(draw, COP_SIM_JUMP);
-    jump.amount_ns = between(draw, 1, 20000) * COP_MSEC;
-    add(draw, &jump);
+    jump.amount_ns = cop__between(draw, 1, 20000) * COP_MSEC;
+    cop__draw_add(draw, &jump);
 }
 
-static void draw_lie(struct draw *draw)
+static void draw_lie(struct cop__draw *draw)
 {
     struct cop_sim_action lie = action_at(draw, COP_SIM_LIE);
-    lie.b = chance(draw, 60) ? lie.a / 2 : any_node(draw);
+    lie.b = cop__chance(draw, 60) ? lie.a / 2 : any_node(draw);
     if (lie.a != lie.b)
-        add(draw, &lie);
+        cop__draw_add(draw, &lie);
 }
 
 /* ---- coming and going ------------------------------------------------------------ */
 
-static void draw_join(struct draw *draw)
+static void draw_join(struct cop__draw *draw)
 {
     struct cop_sim_action join = action_at(draw, COP_SIM_JOIN);
     join.a = 0;
-    join.spare = chance(draw, 30);
+    join.spare = cop__chance(draw, 30);
     if (draw->joins > 0)
-        add(draw, &join);
+        cop__draw_add(draw, &join);
 }
 
-static void draw_leave(struct draw *draw)
+static void draw_leave(struct cop__draw *draw)
 {
     struct cop_sim_action leave = action_at(draw, COP_SIM_LEAVE);
     leave.request.kind = COP_REQUEST_LEAVE;
     leave.request.token = 1;
-    add(draw, &leave);
+    cop__draw_add(draw, &leave);
 }
 
-static void draw_letters(struct draw *draw)
+static void draw_letters(struct cop__draw *draw)
 {
     struct cop_sim_action letter = action_at(draw, COP_SIM_SEND);
-    uint64_t count = between(draw, 1, 6);
+    uint64_t count = cop__between(draw, 1, 6);
     letter.request.kind = COP_REQUEST_SEND;
     letter.b = any_node(draw);
     for (uint64_t i = 0; i < count && letter.a != letter.b; i++) {
-        letter.at += below(draw, draw->span / 4 + 1);
+        letter.at += cop__below(draw, draw->span / 4 + 1);
         letter.request.member = letter.b;
         letter.request.token = 10 + draw->letters++;
-        add(draw, &letter);
+        cop__draw_add(draw, &letter);
     }
 }
 
-static void draw_report(struct draw *draw)
+static void draw_report(struct cop__draw *draw)
 {
     struct cop_sim_action crash = action_at(draw, COP_SIM_CRASH);
-    add(draw, &crash);
+    cop__draw_add(draw, &crash);
     struct cop_sim_action report = action_at(draw, COP_SIM_REPORT);
-    report.at = crash.at + below(draw, draw->span / 4 + 1);
+    report.at = crash.at + cop__below(draw, draw->span / 4 + 1);
     report.b = crash.a;
     report.request.kind = COP_REQUEST_REPORT;
     report.request.member = crash.a;
     if (report.a != report.b)
-        add(draw, &report);
+        cop__draw_add(draw, &report);
 }
 
 /* Everybody who ever comes, or comes back, at once or nearly so. */
-static void draw_crowd(struct draw *draw)
+static void draw_crowd(struct cop__draw *draw)
 {
-    uint64_t count = between(draw, 2, 4);
+    uint64_t count = cop__between(draw, 2, 4);
     struct cop_sim_action join = action_at(draw, COP_SIM_JOIN);
     join.a = 0;
     for (uint64_t i = 0; i < count && draw->joins > 0; i++)
-        add(draw, &join);
+        cop__draw_add(draw, &join);
 }
 
-static void draw_moves(struct draw *draw)
+static void draw_moves(struct cop__draw *draw)
 {
-    static void (*const kinds[])(struct draw *) = {
+    static void (*const kinds[])(struct cop__draw *) = {
         draw_join, draw_leave, draw_restart, draw_report, draw_crowd, draw_letters};
     enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
     bool on[KINDS];
     for (size_t i = 0; i < KINDS; i++)
-        on[i] = chance(draw, 35);
-    uint64_t count = between(draw, 0, 6);
+        on[i] = cop__chance(draw, 35);
+    uint64_t count = cop__between(draw, 0, 6);
     for (uint64_t i = 0; i < count; i++) {
-        size_t kind = (size_t)below(draw, KINDS);
+        size_t kind = (size_t)cop__below(draw, KINDS);
         if (on[kind])
             kinds[kind](draw);
     }
 }
 
-static void draw_faults(struct draw *draw)
+static void draw_faults(struct cop__draw *draw)
 {
-    static void (*const kinds[])(struct draw *) = {
+    static void (*const kinds[])(struct cop__draw *) = {
         draw_crash,     draw_restart, draw_pause, draw_slow,
         draw_partition, draw_break,   draw_jump,  draw_lie,
     };
     enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
     bool lies = (draw->flags & COP_SIM_SWARM_LIES) != 0;
     /* Crashes are what this is about: they are in most runs, the others in some. */
-    bool on[KINDS] = {chance(draw, 85)};
+    bool on[KINDS] = {cop__chance(draw, 85)};
     for (size_t i = 1; i < KINDS; i++)
-        on[i] = chance(draw, 30);
-    on[KINDS - 1] = lies && chance(draw, 70);
-    uint64_t count = between(draw, 1, 6);
+        on[i] = cop__chance(draw, 30);
+    on[KINDS - 1] = lies && cop__chance(draw, 70);
+    uint64_t count = cop__between(draw, 1, 6);
     for (uint64_t i = 0; i < count; i++) {
-        size_t kind = (size_t)below(draw, KINDS);
+        size_t kind = (size_t)cop__below(draw, KINDS);
         kind = on[kind] ? kind : 0;
         if (on[kind])
             kinds[kind](draw);
@@ -414,15 +400,33 @@ static int reread(struct cop_sim_script *script)
     return 0;
 }
 
+/* Mostly by majority; *has* names a few, near half of them or one. */
+static void draw_quorum(struct cop__draw *draw)
+{
+    struct cop_sim_config *config = &draw->script->config;
+    uint64_t kind = cop__below(draw, 20);
+    config->quorum = kind < 15   ? COP_QUORUM_MAJORITY
+                     : kind < 18 ? COP_QUORUM_NONE
+                                 : COP_QUORUM_HAS;
+    if (config->quorum != COP_QUORUM_HAS)
+        return;
+    cop_id first = any_node(draw);
+    cop_id last = first + (cop_id)cop__below(draw, draw->n / 2 + 1);
+    config->named = set_of(first, last < draw->n ? last : draw->n - 1);
+}
+
 /* A small cluster whose views change, with places for those who come. */
-static void draw_views(struct draw *draw)
+static void draw_views(struct cop__draw *draw)
 {
     struct cop_sim_script *script = draw->script;
     char text[64];
     char message[200];
-    draw->n = (uint32_t)(chance(draw, 80) ? between(draw, 1, 7) : between(draw, 8, 20));
-    draw->joins = chance(draw, 60) ? 8 : 0;
-    script->config.quorum = chance(draw, 75) ? COP_QUORUM_MAJORITY : COP_QUORUM_NONE;
+    draw->n = (uint32_t)(cop__chance(draw, 80) ? cop__between(draw, 1, 7)
+                                               : cop__between(draw, 8, 20));
+    if (draw->plots)
+        draw->n = (uint32_t)cop__between(draw, cop__chance(draw, 60) ? 4 : 2, 9);
+    draw->joins = cop__chance(draw, 60) ? 8 : 0;
+    draw_quorum(draw);
     script->config.start = draw->joins ? draw->n : 0;
     script->config.nodes = draw->n + draw->joins;
     draw_plain_shape(draw, text, sizeof(text));
@@ -433,33 +437,39 @@ int cop_sim_swarm_script(uint64_t seed, uint32_t flags, struct cop_sim_script *o
 {
     struct cop_sim_script script;
     memset(&script, 0, sizeof(script));
-    struct draw draw = {.script = &script, .flags = flags};
+    struct cop__draw draw = {.script = &script, .flags = flags};
     cop__random_init(&draw.random, seed);
     bool views = (flags & COP_SIM_SWARM_VIEWS) != 0;
     draw.n = draw_size(&draw);
     script.config.nodes = draw.n;
     script.config.seed = seed;
     script.config.flags = COP_SIM_CHECK | COP_SIM_CODEC;
-    script.config.flags |= chance(&draw, 50) ? COP_SIM_CUT : 0;
-    script.config.flags |= chance(&draw, 50) ? COP_SIM_BUGGIFY : 0;
+    script.config.flags |= cop__chance(&draw, 50) ? COP_SIM_CUT : 0;
+    script.config.flags |= cop__chance(&draw, 50) ? COP_SIM_BUGGIFY : 0;
     script.liveness = true;
     static const cop_time spans[] = {100 * COP_USEC, COP_MSEC, 20 * COP_MSEC};
-    draw.span = spans[below(&draw, 3)];
+    draw.span = spans[cop__below(&draw, 3)];
+    draw.plots = views && cop__chance(&draw, 60);
     if (views)
         draw_views(&draw);
     else
         draw_shape(&draw);
-    if (!views && chance(&draw, 10) && draw.error == 0)
+    if (!views && cop__chance(&draw, 10) && draw.error == 0)
         draw.error = draw_topology(&draw);
     draw_net(&draw);
-    uint64_t probes = views ? 0 : between(&draw, 1, 5);
+    if (draw.plots)
+        plain_net(&draw);
+    uint64_t probes = views ? 0 : cop__between(&draw, 1, 5);
     for (uint64_t token = 1; token <= probes; token++)
         draw_probe(&draw, token);
-    draw_faults(&draw);
-    if (views)
+    if (!draw.plots || cop__chance(&draw, 30))
+        draw_faults(&draw);
+    if (views && (!draw.plots || cop__chance(&draw, 30)))
         draw_moves(&draw);
     if (flags & COP_SIM_SWARM_GUARD)
-        script.config.guard = (uint32_t)between(&draw, 1, 4);
+        script.config.guard = (uint32_t)cop__between(&draw, 1, 4);
+    if (draw.plots)
+        cop__draw_plots(&draw);
     if (draw.error == 0)
         draw.error = reread(&script);
     if (draw.error) {

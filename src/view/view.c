@@ -216,12 +216,21 @@ static void merge_changes(struct cop_view *view, const struct cop_view *base,
     }
 }
 
+/* Ids are given one by one, and some of them never taken; a list that leaves out many would
+ * cost by what it leaves out. */
+static bool is_possible(uint32_t slots, const struct cop__delta *delta)
+{
+    uint64_t last = delta->items[delta->count - 1].id;
+    return last < COP_MEMBERS_MAX &&
+           last < (uint64_t)slots + delta->count + COP__HOLES_MAX;
+}
+
 static int derive(const struct cop_view *base, bool from_start,
                   const struct cop_ballot *ballot, const struct cop__delta *delta,
                   struct cop_view **out)
 {
     const struct cop_view start = {.n = base->n};
-    if (delta->count > 0 && delta->items[delta->count - 1].id >= COP_MEMBERS_MAX)
+    if (delta->count > 0 && !is_possible(from_start ? base->n : base->slots, delta))
         return COP_EINVAL;
     struct cop_view *view = allocate((from_start ? 0 : base->count) + delta->count);
     if (!view)

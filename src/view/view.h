@@ -48,6 +48,9 @@ const struct cop__entry *cop__view_change(const struct cop_view *view, uint32_t 
  * and never given to anybody. */
 cop_id cop__view_first_later(const struct cop_view *view);
 
+/* So many ids may have been promised since the start, or the base, without being taken. */
+#define COP__HOLES_MAX 65536u
+
 /* `base` with `delta` applied. COP_EINVAL: an id too large; COP_ENOMEM. */
 int cop__view_derive(const struct cop_view *base, const struct cop_ballot *ballot,
                      const struct cop__delta *delta, struct cop_view **out);

@@ -97,7 +97,8 @@
 
 #define COP__FIELDS_letter(U8, U16, U32, U64, BYTES, LIST)                                 \
     U64(number) U64(epoch) U32(root) U64(incarnation) BYTES(bytes)
-#define COP__FIELDS_receipt(U8, U16, U32, U64, BYTES, LIST) U64(number)
+/* again: what came after this one was not kept, and is wanted again. */
+#define COP__FIELDS_receipt(U8, U16, U32, U64, BYTES, LIST) U64(number) U8(again)
 #define COP__FIELDS_data(U8, U16, U32, U64, BYTES, LIST) U64(stream) BYTES(payload)
 #define COP__FIELDS_command(U8, U16, U32, U64, BYTES, LIST)                                \
     U64(token) U16(verb) BYTES(body)

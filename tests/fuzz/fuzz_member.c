@@ -190,7 +190,7 @@ static struct cop_buf *make_small(struct world *world, uint16_t *kind)
     struct cop__msg_invite invite = {1, ballot.incarnation, bytes};
     struct cop__msg_letter letter = {next(world) % 4, ballot.epoch, ballot.root,
                                      ballot.incarnation, bytes};
-    struct cop__msg_receipt receipt = {next(world) % 4};
+    struct cop__msg_receipt receipt = {next(world) % 4, next(world) % 2};
     switch (next(world) % 6) {
     case 0:
         *kind = COP__KIND_JOIN;

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COP_SIM_SWARM_H
+#define COP_SIM_SWARM_H
+
+#include <coppice/sim.h>
+
+#include "base/random.h"
+
+#include <string.h>
+
+/* A script that is being drawn. */
+struct cop__draw {
+    struct cop__random random;
+    struct cop_sim_script *script;
+    uint32_t n;
+    cop_time span; /* requests and faults come within it */
+    cop_time beat; /* what a message takes, about */
+    uint32_t flags;
+    uint32_t joins; /* places for those who come */
+    uint32_t letters;
+    bool plots; /* see plots.c */
+    int error;
+};
+
+static inline uint64_t cop__below(struct cop__draw *draw, uint64_t bound)
+{
+    return cop__random_below(&draw->random, bound);
+}
+
+static inline uint64_t cop__between(struct cop__draw *draw, uint64_t first,
+                                    uint64_t last)
+{
+    return first + cop__below(draw, last - first + 1);
+}
+
+static inline bool cop__chance(struct cop__draw *draw, uint32_t percent)
+{
+    return cop__random_chance(&draw->random, percent, 100);
+}
+
+static inline void cop__draw_add(struct cop__draw *draw,
+                                 const struct cop_sim_action *action)
+{
+    if (draw->error == 0)
+        draw->error = cop_sim_script_add(draw->script, action);
+}
+
+/* plots.c: some actions that belong together, where views change. */
+void cop__draw_plots(struct cop__draw *draw);
+
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "view/view.h"
+
+#include <coppice/error.h>
+#include <coppice/node.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+/* cmocka wants these first */
+#include <cmocka.h>
+
+/* One member alone, who is asked for invitations; and views that nobody can mean. */
+
+struct world {
+    struct cop_node *node;
+    struct cop_effects effects;
+    cop_time now;
+};
+
+static void begin(struct world *world)
+{
+    struct cop_shape shape;
+    struct cop_view *view;
+    *world = (struct world){.now = 1};
+    assert_int_equal(cop_shape_make(COP_SHAPE_FLAT, 0, &shape), 0);
+    assert_int_equal(cop_view_create_static(1, &shape, 1, &view), 0);
+    struct cop_config config = {.incarnation = 1,
+                                .view = view,
+                                .quorum = COP_QUORUM_MAJORITY,
+                                .now = world->now};
+    assert_int_equal(cop_node_create(&config, &world->node), 0);
+    cop_view_unref(view);
+    struct cop_event tick = {.kind = COP_EVENT_TICK, .now = world->now};
+    assert_int_equal(cop_step(world->node, &tick, &world->effects), 0);
+}
+
+static void end(struct world *world)
+{
+    cop_node_destroy(world->node);
+    cop_effects_free(&world->effects);
+}
+
+/* The id of the invitation, or the error. */
+static int64_t invite(struct world *world, const char *name,
+                      cop_incarnation incarnation)
+{
+    struct cop_request request = {.kind = COP_REQUEST_INVITE,
+                                  .token = 1,
+                                  .name = name,
+                                  .incarnation = incarnation};
+    struct cop_event event = {
+        .kind = COP_EVENT_SUBMIT, .now = world->now, .request = &request};
+    assert_int_equal(cop_step(world->node, &event, &world->effects), 0);
+    for (uint32_t i = 0; i < world->effects.count; i++) {
+        const struct cop_effect *effect = &world->effects.items[i];
+        struct cop_invitation invitation;
+        if (effect->kind != COP_EFFECT_COMPLETE)
+            continue;
+        if (effect->status)
+            return effect->status;
+        assert_int_equal(
+            cop_invitation(effect->result, cop_node_view(world->node), &invitation), 0);
+        cop_view_unref(invitation.view);
+        return invitation.id;
+    }
+    fail_msg("no answer");
+    return 0;
+}
+
+/* Two of one name: the second is told, until the first has let its invitation go by. */
+static void test_two_of_one_name(void **state)
+{
+    (void)state;
+    struct world world;
+    begin(&world);
+    assert_int_equal(invite(&world, "x", 5), 1);
+    assert_int_equal(invite(&world, "y", 5), 2);
+    assert_int_equal(invite(&world, "x", 6), COP_EEXIST);
+    assert_int_equal(invite(&world, "x", 5), 1);
+    /* Nobody came: when its time is over the place is free again. */
+    for (int i = 0; i < 10 && cop_deadline(world.node) != COP_TIME_NEVER; i++) {
+        world.now = cop_deadline(world.node);
+        struct cop_event tick = {.kind = COP_EVENT_TICK, .now = world.now};
+        assert_int_equal(cop_step(world.node, &tick, &world.effects), 0);
+    }
+    assert_true(cop_deadline(world.node) == COP_TIME_NEVER);
+    assert_true(invite(&world, "x", 6) > 0);
+    end(&world);
+}
+
+/* A view costs by what it says, not by what it leaves out. */
+static void test_far_ids(void **state)
+{
+    (void)state;
+    struct cop_shape shape;
+    struct cop_view *start, *view = NULL;
+    struct cop_ballot ballot = {2, 0, 1};
+    struct cop__entry entry = {
+        .incarnation = 1, .role = 4, .since = 2, .presence = COP_PRESENT};
+    struct cop__delta delta = {.items = &entry, .count = 1};
+    assert_int_equal(cop_shape_make(COP_SHAPE_FLAT, 0, &shape), 0);
+    assert_int_equal(cop_view_create_static(4, &shape, 1, &start), 0);
+    entry.id = COP_MEMBERS_MAX - 1;
+    assert_int_equal(cop__view_derive(start, &ballot, &delta, &view), COP_EINVAL);
+    assert_int_equal(cop__view_from_start(start, &ballot, &delta, &view), COP_EINVAL);
+    entry.id = 4 + COP__HOLES_MAX;
+    assert_int_equal(cop__view_derive(start, &ballot, &delta, &view), 0);
+    assert_int_equal(cop_view_size(view), 5);
+    cop_view_unref(view);
+    cop_view_unref(start);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_two_of_one_name),
+        cmocka_unit_test(test_far_ids),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
