@@ -356,111 +356,112 @@ static void test_a_denial_in_time(void **state)
 }
 
 /* What the swarm found, cut down. */
+static const char *const found[] = {
+    /* where any side goes on, two worlds that both went on since they met find each other */
+    "nodes 6\n"
+    "shape flat\n"
+    "seed 8308\n"
+    "views none\n"
+    "start 6\n"
+    "net constant 10us\n"
+    "at 0ns partition 1-2,4-5 | 0,3\n"
+    "at 0ns report 1 about 0\n"
+    "at 0ns report 0 about 4\n"
+    "at 0ns report 0 about 5\n"
+    "at 310us heal\n"
+    "at 310us partition 1-2,4 | 0,3,5\n"
+    "at 0ns report 0 about 1\n"
+    "at 0ns report 0 about 2\n"
+    "at 330us report 1 about 3\n"
+    "liveness\n",
+    /* who proposed without those who live asks them what became of it */
+    "nodes 3\n"
+    "shape flat\n"
+    "seed 2823\n"
+    "views majority\n"
+    "net constant 10us\n"
+    "at 77us leave 2\n"
+    "at 90us report 1 about 2\n"
+    "at 110us lie 1 about 0\n"
+    "liveness\n",
+    /* a letter of a view that cannot be installed waits without asking at every word */
+    "nodes 11\n"
+    "shape kary:4\n"
+    "seed 25554\n"
+    "views has 9-10\n"
+    "net loggp 29us 4047ns 2406ns 5834 jitter 90us\n"
+    "at 400us crash 5\n"
+    "at 860us crash 2\n"
+    "crash 10 after-send 2\n"
+    "at 1058us send 8 > 9 token 14\n"
+    "at 1070us send 8 > 9 token 15\n",
+    /* a suspicion of one who joined, told before it was a member, is told again */
+    "nodes 6\n"
+    "shape flat\n"
+    "seed 71784\n"
+    "views has 5\n"
+    "start 6\n"
+    "net constant 10us\n"
+    "at 820us lie 0 about 5\n"
+    "at 0ns crash 1\n"
+    "at 0ns restart 1\n"
+    "at 0ns crash 0\n"
+    "at 0ns restart 0\n"
+    "liveness\n",
+    /* one who was removed and has nothing to say is found by the next root */
+    "nodes 8\n"
+    "shape knomial:3\n"
+    "seed 94150\n"
+    "views majority\n"
+    "net constant 10us\n"
+    "crash 4 after-send 5\n"
+    "at 0ns crash 3\n"
+    "at 9ms report 0 about 1\n"
+    "at 9310us partition 7 | 0-6\n"
+    "at 9340us report 0 about 7\n"
+    "at 14ms heal\n"
+    "at 11ms report 2 about 0\n"
+    "liveness\n",
+    /* who accuses one who has denied it since is told, and accuses anew */
+    "nodes 9\n"
+    "shape radix:2\n"
+    "seed 9910\n"
+    "views majority\n"
+    "start 9\n"
+    "flags codec cut\n"
+    "net constant 10us\n"
+    "crash 4 after-send 10\n"
+    "at 0ns report 0 about 3\n"
+    "at 0ns report 0 about 4\n"
+    "at 0ns pause 2\n"
+    "at 0ns report 3 about 2\n"
+    "crash 0 before-recv 6\n"
+    "at 2ms resume 2\n"
+    "liveness\n",
+    /* a new view begins with telling those whom I still suspect */
+    "nodes 8\n"
+    "shape chain\n"
+    "seed 95629\n"
+    "views majority\n"
+    "net constant 10us\n"
+    "at 0ns partition 0 | 1-6\n"
+    "at 0ns report 0 about 1\n"
+    "at 0ns report 0 about 2\n"
+    "at 0ns report 0 about 3\n"
+    "at 0ns report 0 about 4\n"
+    "at 0ns report 0 about 5\n"
+    "at 0ns report 0 about 6\n"
+    "at 190us leave 7\n"
+    "at 0ns leave 4\n"
+    "at 0ns leave 0\n"
+    "liveness\n",
+};
+
 static void test_found_by_the_swarm(void **state)
 {
     (void)state;
-    static const char *const scripts[] = {
-        /* where any side goes on, two worlds that both went on since they met find each other */
-        "nodes 6\n"
-        "shape flat\n"
-        "seed 8308\n"
-        "views none\n"
-        "start 6\n"
-        "net constant 10us\n"
-        "at 0ns partition 1-2,4-5 | 0,3\n"
-        "at 0ns report 1 about 0\n"
-        "at 0ns report 0 about 4\n"
-        "at 0ns report 0 about 5\n"
-        "at 310us heal\n"
-        "at 310us partition 1-2,4 | 0,3,5\n"
-        "at 0ns report 0 about 1\n"
-        "at 0ns report 0 about 2\n"
-        "at 330us report 1 about 3\n"
-        "liveness\n",
-        /* who proposed without those who live asks them what became of it */
-        "nodes 3\n"
-        "shape flat\n"
-        "seed 2823\n"
-        "views majority\n"
-        "net constant 10us\n"
-        "at 77us leave 2\n"
-        "at 90us report 1 about 2\n"
-        "at 110us lie 1 about 0\n"
-        "liveness\n",
-        /* a letter of a view that cannot be installed waits without asking at every word */
-        "nodes 11\n"
-        "shape kary:4\n"
-        "seed 25554\n"
-        "views has 9-10\n"
-        "net loggp 29us 4047ns 2406ns 5834 jitter 90us\n"
-        "at 400us crash 5\n"
-        "at 860us crash 2\n"
-        "crash 10 after-send 2\n"
-        "at 1058us send 8 > 9 token 14\n"
-        "at 1070us send 8 > 9 token 15\n",
-        /* a suspicion of one who joined, told before it was a member, is told again */
-        "nodes 6\n"
-        "shape flat\n"
-        "seed 71784\n"
-        "views has 5\n"
-        "start 6\n"
-        "net constant 10us\n"
-        "at 820us lie 0 about 5\n"
-        "at 0ns crash 1\n"
-        "at 0ns restart 1\n"
-        "at 0ns crash 0\n"
-        "at 0ns restart 0\n"
-        "liveness\n",
-        /* one who was removed and has nothing to say is found by the next root */
-        "nodes 8\n"
-        "shape knomial:3\n"
-        "seed 94150\n"
-        "views majority\n"
-        "net constant 10us\n"
-        "crash 4 after-send 5\n"
-        "at 0ns crash 3\n"
-        "at 9ms report 0 about 1\n"
-        "at 9310us partition 7 | 0-6\n"
-        "at 9340us report 0 about 7\n"
-        "at 14ms heal\n"
-        "at 11ms report 2 about 0\n"
-        "liveness\n",
-        /* who accuses one who has denied it since is told, and accuses anew */
-        "nodes 9\n"
-        "shape radix:2\n"
-        "seed 9910\n"
-        "views majority\n"
-        "start 9\n"
-        "flags codec cut\n"
-        "net constant 10us\n"
-        "crash 4 after-send 10\n"
-        "at 0ns report 0 about 3\n"
-        "at 0ns report 0 about 4\n"
-        "at 0ns pause 2\n"
-        "at 0ns report 3 about 2\n"
-        "crash 0 before-recv 6\n"
-        "at 2ms resume 2\n"
-        "liveness\n",
-        /* a new view begins with telling those whom I still suspect */
-        "nodes 8\n"
-        "shape chain\n"
-        "seed 95629\n"
-        "views majority\n"
-        "net constant 10us\n"
-        "at 0ns partition 0 | 1-6\n"
-        "at 0ns report 0 about 1\n"
-        "at 0ns report 0 about 2\n"
-        "at 0ns report 0 about 3\n"
-        "at 0ns report 0 about 4\n"
-        "at 0ns report 0 about 5\n"
-        "at 0ns report 0 about 6\n"
-        "at 190us leave 7\n"
-        "at 0ns leave 4\n"
-        "at 0ns leave 0\n"
-        "liveness\n",
-    };
-    for (size_t i = 0; i < sizeof(scripts) / sizeof(scripts[0]); i++)
-        run(scripts[i]);
+    for (size_t i = 0; i < sizeof(found) / sizeof(found[0]); i++)
+        run(found[i]);
 }
 
 /* A root proposed to admit three, who died, and then to go on without them: who acknowledged
