@@ -113,7 +113,7 @@ static void tell_about_me(struct cop_node *node, cop_id to)
  * word would count for nothing here. It is told, finds out, and accuses anew. */
 static bool was_denied(const struct cop_node *node, const struct cop__belief *heard)
 {
-    if (!cop__has_views(node) || heard->status != COP_SUSPECT ||
+    if (!cop__has_views(node) || heard->status < COP_SUSPECT ||
         heard->id == node->self)
         return false;
     struct cop__belief mine = cop__roster_get(node, heard->id);
@@ -357,7 +357,7 @@ static void tell_suspects_again(struct cop_node *node)
     cop__detect(node)->told.count = 0;
     for (uint32_t i = 0; i < cop__roster_count(node); i++) {
         struct cop__belief belief = cop__roster_at(node, i);
-        if (belief.status == COP_SUSPECT && belief.id != node->self &&
+        if (belief.status >= COP_SUSPECT && belief.id != node->self &&
             cop_view_has(node->view, belief.id, belief.incarnation))
             tell_suspect(node, belief.id);
     }
