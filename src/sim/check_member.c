@@ -290,7 +290,7 @@ static void after_step(void *of, struct cop_sim *sim, cop_id id)
 {
     struct state *state = of;
     const struct cop_node *node = cop_sim_node(sim, id);
-    if (!node || sim->actor != cop_sim_actor_node())
+    if (!node || !cop__sim_has_nodes(sim))
         return;
     struct cop_view *view = cop__member_acknowledged(node);
     for (uint32_t i = state->proposal_count; view && i > 0; i--)

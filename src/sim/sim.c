@@ -139,6 +139,11 @@ int cop__sim_bear_joiner(struct cop_sim *sim, cop_id id, struct cop_view *view,
                 newcomer->spare);
 }
 
+bool cop__sim_has_nodes(const struct cop_sim *sim)
+{
+    return sim->actor->create == cop_sim_actor_node()->create;
+}
+
 bool cop__sim_has_views(const struct cop_sim *sim)
 {
     return sim->config.quorum != COP_QUORUM_FIXED;

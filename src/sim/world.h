@@ -214,6 +214,8 @@ void cop__joining_try(struct cop_sim *sim, uint32_t index, uint64_t tries);
 void cop__joining_complete(struct cop_sim *sim, const struct cop_effect *effect);
 void cop__joining_fini(struct cop_sim *sim);
 bool cop__sim_has_views(const struct cop_sim *sim);
+/* Whether its actors are real nodes, perhaps with something around them. */
+bool cop__sim_has_nodes(const struct cop_sim *sim);
 /* Makes sure that a TICK comes at the node's deadline. */
 void cop__sim_arm(struct cop_sim *sim, cop_id id);
 /* Makes the node look into its inbox at `time`. */
