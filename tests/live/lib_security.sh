@@ -7,7 +7,7 @@ command -v openssl >/dev/null || { echo "no openssl command"; exit 77; }
 # Attackers do not outlive the test, however it ends, and hold none of its pipes.
 attackers=()
 attack() {
-    "$@" >/dev/null 2>&1 &
+    "$@" >"$scratch/attacker" 2>&1 &
     attacker=$!
     attackers+=($attacker)
 }
