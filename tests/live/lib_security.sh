@@ -17,7 +17,9 @@ end_attack() {
 }
 cleanup_all() {
     local status=$?
-    [ ${#attackers[@]} = 0 ] || kill "${attackers[@]}" 2>/dev/null || true
+    set +e
+    [ ${#attackers[@]} = 0 ] || kill "${attackers[@]}" 2>/dev/null
+    # What cleanup ends with is what it finds here.
     (exit $status)
     cleanup
 }
