@@ -90,22 +90,19 @@ else()
     coppice_say("scenarios" "off" "tests/scenario/runner.c is not there")
 endif()
 
-# Programs that live tests run against a cluster: tests/live/x.c is live_x in the build's folder,
-# with what else is called x_*.c.
-file(GLOB sources CONFIGURE_DEPENDS ${tests}/live/*.c)
-list(FILTER sources EXCLUDE REGEX "/[a-z]+_[^/]*\\.c$")
-foreach(source IN LISTS sources)
-    get_filename_component(name ${source} NAME_WE)
-    file(GLOB parts CONFIGURE_DEPENDS ${tests}/live/${name}_*.c)
-    add_executable(live_${name} ${source} ${parts})
-    target_link_libraries(live_${name} PRIVATE coppice_flags coppice_system coppice_tools_common)
-endforeach()
-
 # Live: real processes. They share the machine's ports and patience, so one at a time.
 file(GLOB scripts CONFIGURE_DEPENDS ${tests}/live/*.sh)
 list(FILTER scripts EXCLUDE REGEX "/(lib|common)[^/]*\\.sh$")
 list(LENGTH scripts count)
 if(TARGET coppice)
+    # The network of those who need one of their own.
+    file(GLOB sources CONFIGURE_DEPENDS ${tests}/live/switch*.c)
+    add_executable(live_switch ${sources})
+    target_link_libraries(live_switch PRIVATE coppice_flags coppice_system)
+    # A member that means harm.
+    add_executable(live_hostile ${tests}/live/hostile.c)
+    target_link_libraries(live_hostile PRIVATE coppice_flags coppice_system
+                                               coppice_tools_common)
     foreach(script IN LISTS scripts)
         get_filename_component(name ${script} NAME_WE)
         string(REGEX REPLACE "^(test|live)_" "" name ${name})

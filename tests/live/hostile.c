@@ -20,6 +20,7 @@
 #include "cluster.h"
 #include "net/tcp/peers.h"
 #include "net/tls/tls.h"
+#include "run/listen.h"
 #include "wire/messages.h"
 
 #define BURST 64u
@@ -143,7 +144,13 @@ static void send_one(struct hostile *hostile, cop_id to)
 static void on_timer(uv_timer_t *timer)
 {
     struct hostile *hostile = timer->data;
-    for (uint32_t i = 0; i < BURST && hostile->left > 0; i++) {
+    cop_id others = hostile->cluster.n - 1;
+    /* First it is there, as a member should be. */
+    for (cop_id to = 0; hostile->ups < others && to < hostile->cluster.n; to++)
+        if (to != hostile->self)
+            COP_ASSERT(cop__peers_keep(hostile->peers, to) == 0);
+    for (uint32_t i = 0; hostile->ups >= others && i < BURST && hostile->left > 0;
+         i++) {
         for (cop_id to = 0; to < hostile->cluster.n; to++)
             if (to != hostile->self)
                 send_one(hostile, to);
@@ -203,6 +210,10 @@ int main(int argc, char **argv)
                                       hostile.cluster.first, &hostile.view) == 0);
     COP_ASSERT(cop__clock_init(&hostile.clock, loop) == 0);
     hostile.clock.context = &hostile;
+    struct cop__address own;
+    COP_ASSERT(cluster_address(&hostile.cluster, hostile.self, &own) == 0);
+    int listener = cop__listen_address(&own);
+    COP_ASSERT(listener >= 0);
     struct cop__peers_config config = {
         .identity = {{0},
                      hostile.cluster.instance,
@@ -215,7 +226,7 @@ int main(int argc, char **argv)
         .tls = tls,
         .log = &hostile.log,
         .stats = &hostile.stats,
-        .listen_fd = -1,
+        .listen_fd = listener,
         .connect_timeout_ns = 10 * COP_SEC,
         .idle_close_ns = 60 * COP_SEC,
         .handshake_timeout_ns = 10 * COP_SEC,

@@ -7,7 +7,7 @@ command -v openssl >/dev/null || { echo "no openssl command"; exit 77; }
 # Attackers do not outlive the test, however it ends, and hold none of its pipes.
 attackers=()
 attack() {
-    "$@" >/dev/null 2>&1 &
+    "$@" >"$scratch/attacker" 2>&1 &
     attacker=$!
     attackers+=($attacker)
 }
@@ -17,7 +17,9 @@ end_attack() {
 }
 cleanup_all() {
     local status=$?
-    [ ${#attackers[@]} = 0 ] || kill "${attackers[@]}" 2>/dev/null || true
+    set +e
+    [ ${#attackers[@]} = 0 ] || kill "${attackers[@]}" 2>/dev/null
+    # What cleanup ends with is what it finds here.
     (exit $status)
     cleanup
 }

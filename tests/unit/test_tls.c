@@ -311,6 +311,8 @@ static void a_purse_empties_and_fills(void **state)
     (void)state;
     assert_int_equal(faults_until_empty(&limits, origin_of(1), now), 64);
     assert_true(cop__limits_allow(&limits, origin_of(2), now));
+    /* A part of a price buys nothing. */
+    assert_int_equal(faults_until_empty(&limits, origin_of(1), now + COP_SEC / 9), 0);
     now += COP_SEC;
     assert_int_equal(faults_until_empty(&limits, origin_of(1), now), 8);
     now += 100 * COP_SEC;

@@ -94,11 +94,17 @@ static struct cop__purse *get(struct cop__limits *limits, cop__origin origin,
     return room;
 }
 
+static int32_t price_of(const struct cop__purse *purse, int32_t price)
+{
+    return purse->members > 0 && price > COP__PRICE_MEMBER ? COP__PRICE_MEMBER : price;
+}
+
+/* Who could not pay for a fault is not let in: or each unit would be one. */
 bool cop__limits_allow(const struct cop__limits *limits, cop__origin origin,
                        cop_time now)
 {
     const struct cop__purse *purse = origin != 0 ? find(limits, origin) : NULL;
-    return purse == NULL || units_at(purse, now) > 0;
+    return purse == NULL || units_at(purse, now) >= price_of(purse, COP__PRICE_FAULT);
 }
 
 void cop__limits_charge(struct cop__limits *limits, cop__origin origin, int32_t price,
@@ -109,8 +115,7 @@ void cop__limits_charge(struct cop__limits *limits, cop__origin origin, int32_t 
     struct cop__purse *purse = get(limits, origin, now);
     purse->units = units_at(purse, now);
     purse->filled = now;
-    if (purse->members > 0 && price > COP__PRICE_MEMBER)
-        price = COP__PRICE_MEMBER;
+    price = price_of(purse, price);
     /* A debt would outlast the offence. */
     purse->units = purse->units > price ? purse->units - price : 0;
 }
