@@ -112,7 +112,8 @@ static bool acknowledged(const struct cop_view *view, cop_id id,
     if (cop_view_has(view, id, incarnation))
         return true;
     return cop_view_member(view, id, &member) == 0 && member.presence == COP_LEFT &&
-           member.incarnation == incarnation && member.since == cop_view_epoch(view);
+           !member.certain && member.incarnation == incarnation &&
+           member.since == cop_view_epoch(view);
 }
 
 /* M8. */

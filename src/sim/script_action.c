@@ -27,7 +27,7 @@ static bool parse_range(const char *text, struct cop_sim_range *out)
 }
 
 /* "1-4,6": a list of ranges in one word. */
-static bool parse_set(struct cop__words *words, struct cop_sim_set *out)
+bool cop__parse_set(struct cop__words *words, struct cop_sim_set *out)
 {
     const char *word = cop__word_next(words);
     if (!word)
@@ -113,14 +113,14 @@ static bool parse_slow(struct cop__words *words, struct cop_sim_action *action)
 static bool parse_partition(struct cop__words *words, struct cop_sim_action *action)
 {
     action->kind = COP_SIM_PARTITION;
-    if (!parse_set(words, &action->left))
+    if (!cop__parse_set(words, &action->left))
         return false;
     action->one_way = cop__word_is(words, ">");
     if (!action->one_way && !cop__word_is(words, "|"))
         return cop__words_wrong(words,
                                 "partition needs '|', or '>' for one way, between "
                                 "its lists");
-    return parse_set(words, &action->right);
+    return cop__parse_set(words, &action->right);
 }
 
 static bool parse_pair(struct cop__words *words, struct cop_sim_action *action)
@@ -181,6 +181,15 @@ static bool parse_inquire(struct cop__words *words, struct cop_sim_action *actio
     return good;
 }
 
+static bool parse_drain(struct cop__words *words, struct cop_sim_action *action)
+{
+    bool good = parse_report(words, action);
+    action->request.kind = COP_REQUEST_DRAIN;
+    action->request.token = COP__DRAIN_TOKEN;
+    action->request.undo = good && cop__word_is(words, "undo");
+    return good;
+}
+
 static bool parse_jump(struct cop__words *words, struct cop_sim_action *action)
 {
     return cop__word_id(words, "the node", &action->a) &&
@@ -221,6 +230,7 @@ static const struct {
     {"report", COP_SIM_REPORT, parse_report},
     {"send", COP_SIM_SEND, parse_send},
     {"inquire", COP_SIM_INQUIRE, parse_inquire},
+    {"drain", COP_SIM_DRAIN, parse_drain},
 };
 
 static bool parse_verb(struct cop__words *words, struct cop_sim_action *action)
@@ -273,7 +283,7 @@ bool cop__parse_action(struct cop__words *words, struct cop_sim_script *script)
 
 /* ---- printing -------------------------------------------------------------------- */
 
-static void print_set(const struct cop_sim_set *set, char *out, size_t size)
+void cop__print_set(const struct cop_sim_set *set, char *out, size_t size)
 {
     size_t used = 0;
     for (uint32_t i = 0; i < set->count && used < size; i++) {
@@ -312,9 +322,18 @@ static void print_partition(const struct cop_sim_action *action, char *out, size
 {
     char left[200];
     char right[200];
-    print_set(&action->left, left, sizeof(left));
-    print_set(&action->right, right, sizeof(right));
+    cop__print_set(&action->left, left, sizeof(left));
+    cop__print_set(&action->right, right, sizeof(right));
     snprintf(out, size, "partition %s %s %s", left, action->one_way ? ">" : "|", right);
+}
+
+static void print_inquire(const struct cop_sim_action *action, char *out, size_t size)
+{
+    char time[32];
+    cop__print_time(action->request.timeout_ns, time);
+    snprintf(out, size, "inquire %u about %u%s%s", (unsigned)action->a,
+             (unsigned)action->b, action->request.timeout_ns ? " timeout " : "",
+             action->request.timeout_ns ? time : "");
 }
 
 static void print_verb(const struct cop_sim_action *action, char *out, size_t size)
@@ -378,11 +397,12 @@ static void print_verb(const struct cop_sim_action *action, char *out, size_t si
         snprintf(out, size, "send %u > %u token %llu", a, b,
                  (unsigned long long)action->request.token);
         return;
+    case COP_SIM_DRAIN:
+        snprintf(out, size, "drain %u about %u%s", a, b,
+                 action->request.undo ? " undo" : "");
+        return;
     case COP_SIM_INQUIRE:
-        cop__print_time(action->request.timeout_ns, time);
-        snprintf(out, size, "inquire %u about %u%s%s", a, b,
-                 action->request.timeout_ns ? " timeout " : "",
-                 action->request.timeout_ns ? time : "");
+        print_inquire(action, out, size);
         return;
     }
 }
