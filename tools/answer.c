@@ -372,6 +372,25 @@ static void on_inquire(struct agent *agent, const struct caller *caller,
     submit(agent, caller, VERB_INQUIRE, &request);
 }
 
+static void on_drain(struct agent *agent, const struct caller *caller,
+                     struct cop__bytes body)
+{
+    struct cop_request request = {.kind = COP_REQUEST_DRAIN};
+    struct cop_ranks ids = {0};
+    uint32_t undo;
+    int error = ids_decode(body, &undo, &ids);
+    if (error == 0 && (ids.count != 1 || undo > 1))
+        error = COP_EMALFORMED;
+    if (error) {
+        reply(agent, caller, error, NULL);
+    } else {
+        request.member = ids.items[0];
+        request.undo = undo != 0;
+        submit(agent, caller, VERB_DRAIN, &request);
+    }
+    cop_ranks_free(&ids);
+}
+
 /* Commands that need a node. */
 static void answer(struct agent *agent, const struct caller *caller, enum verb verb,
                    struct cop__bytes body)
@@ -395,6 +414,9 @@ static void answer(struct agent *agent, const struct caller *caller, enum verb v
         return;
     case VERB_REPORT:
         on_report(agent, caller, body);
+        return;
+    case VERB_DRAIN:
+        on_drain(agent, caller, body);
         return;
     case VERB_EVENTS:
         on_events(agent, caller, body);

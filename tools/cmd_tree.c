@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "args.h"
+#include "base/rankset.h"
 #include "commands.h"
 #include "draw.h"
 #include "json.h"
@@ -25,7 +26,7 @@ struct request {
     uint64_t root;
     uint64_t hosts;
     uint64_t lines;
-    const char *dead;
+    const char *dead, *drained;
     const char *repair;
     bool ascii;
     bool dot;
@@ -135,19 +136,19 @@ static bool take_range(const char **text, uint64_t *low, uint64_t *high)
 }
 
 /* Marks the ranks of "3,7-9". */
-static int mark_dead(const char *list, uint32_t n, bool *is_dead)
+static int mark_dead(const char *option, const char *list, uint32_t n, bool *is_dead)
 {
     for (const char *at = list;; at++) {
         uint64_t low, high;
         if (!take_range(&at, &low, &high) || (*at != ',' && *at != '\0'))
-            return fail(EXIT_USAGE, "tree: --dead takes ranks such as 3,7-9, not '%s'",
-                        list);
+            return fail(EXIT_USAGE, "tree: --%s takes ranks such as 3,7-9, not '%s'",
+                        option, list);
         if (low > high)
-            return fail(EXIT_USAGE, "tree: --dead %s: a range goes from low to high",
-                        list);
+            return fail(EXIT_USAGE, "tree: --%s %s: a range goes from low to high",
+                        option, list);
         if (high >= n)
-            return fail(EXIT_USAGE, "tree: --dead %s: the highest rank is %u", list,
-                        n - 1);
+            return fail(EXIT_USAGE, "tree: --%s %s: the highest rank is %u", option,
+                        list, n - 1);
         for (uint64_t rank = low; rank <= high; rank++)
             is_dead[rank] = true;
         if (*at == '\0')
@@ -163,14 +164,15 @@ static int list_dead(const bool *is_dead, uint32_t n, struct cop_ranks *out)
     return 0;
 }
 
-static int read_dead(const char *list, uint32_t n, struct cop_ranks *out)
+static int read_dead(const char *option, const char *list, uint32_t n,
+                     struct cop_ranks *out)
 {
     if (list == NULL)
         return 0;
     bool *is_dead = calloc(n, sizeof *is_dead);
     if (is_dead == NULL)
         return fail(EXIT_FAILED, "tree: out of memory");
-    int code = mark_dead(list, n, is_dead);
+    int code = mark_dead(option, list, n, is_dead);
     if (code == 0)
         code = list_dead(is_dead, n, out);
     free(is_dead);
@@ -189,13 +191,16 @@ static const char *label(const void *context, cop_rank rank)
 static void print_summary(const struct cop_tree *tree)
 {
     char shape[64];
-    uint32_t dead = cop_dead_count(tree->dead);
+    uint32_t dead = cop_dead_count(tree->dead) - tree->leaf_count;
     (void)cop_shape_print(&tree->shape, shape, sizeof shape);
     printf("%s, %u ranks", shape, tree->n);
     if (dead > 0)
         printf(", %u dead, %s", dead, repair_names[tree->repair]);
+    if (tree->leaf_count > 0)
+        printf(", %u drained", tree->leaf_count);
     if (dead < tree->n) {
-        bool bound = dead > 0 || tree->shape.kind == COP_SHAPE_HOSTS;
+        bool bound =
+            cop_dead_count(tree->dead) > 0 || tree->shape.kind == COP_SHAPE_HOSTS;
         printf(", %s%u levels", bound ? "at most " : "",
                cop_tree_depth(tree, cop_tree_root(tree)));
     }
@@ -240,21 +245,39 @@ static int json_nodes(struct json *json, const struct cop_tree *tree)
     json_key(json, "nodes");
     json_begin_array(json);
     for (cop_rank rank = 0; rank < tree->n && error == 0; rank++)
-        if (!cop_dead_has(tree->dead, rank))
+        if (!cop_dead_has(tree->dead, rank) || draw_is_drained(tree, rank))
             error = json_node(json, tree, rank, &children);
     json_end_array(json);
     cop_ranks_free(&children);
     return error;
 }
 
+/* Folded: those outside that are drained, or are not. To be freed; NULL: no memory. */
+static char *fold_outside(const struct cop_tree *tree, bool drained)
+{
+    const struct cop_dead *dead = tree->dead;
+    struct cop_ranks ranks = {0};
+    char *folded = NULL;
+    int error = 0;
+    for (uint32_t i = 0; i < dead->extra_count && error == 0; i++)
+        if (draw_is_drained(tree, dead->extra[i]) == drained)
+            error = cop_ranks_push(&ranks, dead->extra[i]);
+    if (error == 0)
+        folded = nodeset_fold_ids("n", ranks.items, ranks.count);
+    cop_ranks_free(&ranks);
+    return folded;
+}
+
 static int print_json(const struct cop_tree *tree)
 {
     char shape[64];
     struct json json;
-    const struct cop_dead *dead = tree->dead;
-    char *folded = nodeset_fold_ids("n", dead->extra, dead->extra_count);
-    if (folded == NULL)
+    char *dead = fold_outside(tree, false), *drained = fold_outside(tree, true);
+    if (dead == NULL || drained == NULL) {
+        free(dead);
+        free(drained);
         return COP_ENOMEM;
+    }
     (void)cop_shape_print(&tree->shape, shape, sizeof shape);
     json_init(&json, stdout);
     json_begin_object(&json);
@@ -262,12 +285,14 @@ static int print_json(const struct cop_tree *tree)
     json_put_string(&json, "shape", shape);
     json_put_u64(&json, "n", tree->n);
     json_put_string(&json, "repair", repair_names[tree->repair]);
-    json_put_string(&json, "dead", folded);
-    json_put_u64(&json, "living", tree->n - dead->extra_count);
+    json_put_string(&json, "dead", dead);
+    json_put_string(&json, "drained", drained);
+    json_put_u64(&json, "living", tree->n - tree->dead->extra_count + tree->leaf_count);
     json_rank(&json, "root", cop_tree_root(tree));
     int error = json_nodes(&json, tree);
     json_end_object(&json);
-    free(folded);
+    free(dead);
+    free(drained);
     return error;
 }
 
@@ -310,10 +335,26 @@ static int read_repair(const char *text, enum cop_repair *out)
                 text);
 }
 
+/* To shape and repair the drained are dead; one who is dead is not drained. */
+static int put_outside(uint32_t n, struct cop_ranks *drained, struct cop_ranks *dead)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < drained->count; i++)
+        if (!cop__rankset_has(dead, drained->items[i]))
+            drained->items[kept++] = drained->items[i];
+    drained->count = kept;
+    for (uint32_t i = 0; i < kept; i++)
+        if (cop__rankset_put(dead, drained->items[i]) != 0)
+            return fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
+    return kept > 0 && dead->count == n
+               ? fail(EXIT_USAGE, "tree: --drained: nobody is left to carry them")
+               : 0;
+}
+
 static int run(const struct request *request)
 {
     struct cop_tree tree = {.n = 0};
-    struct cop_ranks ranks = {0};
+    struct cop_ranks ranks = {0}, drained = {0};
     int code = read_repair(request->repair, &tree.repair);
     if (code == 0)
         code = make_shape(request, &tree);
@@ -321,13 +362,20 @@ static int run(const struct request *request)
         code = fail(EXIT_USAGE, "tree: --root is %llu, but the highest rank is %u",
                     (unsigned long long)request->root, tree.n - 1);
     if (code == 0)
-        code = read_dead(request->dead, tree.n, &ranks);
+        code = read_dead("dead", request->dead, tree.n, &ranks);
+    if (code == 0)
+        code = read_dead("drained", request->drained, tree.n, &drained);
+    if (code == 0)
+        code = put_outside(tree.n, &drained, &ranks);
     if (code == 0) {
         struct cop_dead dead = {NULL, ranks.items, ranks.count};
         tree.root = (cop_rank)request->root;
         tree.dead = &dead;
+        tree.leaves = drained.items;
+        tree.leaf_count = drained.count;
         code = print_tree(request, &tree);
     }
+    cop_ranks_free(&drained);
     cop_ranks_free(&ranks);
     cop_shape_unref(&tree.shape);
     return code;
@@ -341,6 +389,8 @@ int cmd_tree(int argc, char **argv)
          COP_MEMBERS_MAX - 1},
         {0, "dead", "LIST", "ranks that are dead, such as 3,7-9", ARGS_TEXT,
          &request.dead, 0, 0},
+        {0, "drained", "LIST", "ranks that live, and have no place inside", ARGS_TEXT,
+         &request.drained, 0, 0},
         {0, "repair", "POLICY", "splice (which is the default), promote or rebalance",
          ARGS_TEXT, &request.repair, 0, 0},
         {0, "hosts", "H", "for hosts:SHAPE: spread the ranks over H hosts", ARGS_NUMBER,

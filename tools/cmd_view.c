@@ -126,13 +126,14 @@ static char *fold(const struct roll *roll, const struct cluster *cluster,
 
 /* Everything that is printed as a set. */
 struct sets {
-    char *members, *spares, *removed, *left, *held, *differ, *silent;
+    char *members, *spares, *drained, *removed, *left, *held, *differ, *silent;
 };
 
 static void free_sets(struct sets *sets)
 {
     free(sets->members);
     free(sets->spares);
+    free(sets->drained);
     free(sets->removed);
     free(sets->left);
     free(sets->held);
@@ -147,13 +148,14 @@ static int make_sets(const struct roll *roll, const struct cluster *cluster,
     const struct cluster *places = cluster ? cluster : &nobody;
     out->members = fold(roll, cluster, roll_is_present);
     out->spares = fold(roll, cluster, roll_is_spare);
+    out->drained = fold(roll, cluster, roll_is_drained);
     out->removed = fold(roll, cluster, roll_is_removed);
     out->left = fold(roll, cluster, roll_has_left);
     out->held = roll_fold(roll, cluster, opinions->held.items, opinions->held.count);
     out->differ = cluster_fold(places, opinions->differ.items, opinions->differ.count);
     out->silent = cluster_fold(places, opinions->silent.items, opinions->silent.count);
-    bool good = out->members && out->spares && out->removed && out->left && out->held &&
-                out->differ && out->silent;
+    bool good = out->members && out->spares && out->drained && out->removed &&
+                out->left && out->held && out->differ && out->silent;
     return good ? 0 : COP_ENOMEM;
 }
 
@@ -210,6 +212,7 @@ static void print_json(const struct roll *roll, const struct cluster *cluster,
     json_put_u64(&json, "count", cop_view_size(roll->view));
     json_put_string(&json, "members", sets->members);
     json_put_string(&json, "spares", sets->spares);
+    json_put_string(&json, "drained", sets->drained);
     json_put_string(&json, "removed", sets->removed);
     json_put_string(&json, "left", sets->left);
     json_put_string(&json, "quorum", roll->quorum);
@@ -261,6 +264,7 @@ static void print_text(const struct roll *roll, const struct cluster *cluster,
            root);
     print_set("members", sets->members, GREEN);
     print_set("spares", sets->spares, BLUE);
+    print_set("drained", sets->drained, YELLOW);
     print_set("removed", sets->removed, RED);
     print_set("left", sets->left, DIM);
     printf("%-9s %s%s\n", "quorum", roll->quorum,

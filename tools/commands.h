@@ -26,6 +26,7 @@ enum exit_code {
     X(join, "start a new member, which joins a cluster")                               \
     X(leave, "have members leave with a goodbye")                                      \
     X(report, "tell the cluster that a member is dead")                                \
+    X(drain, "make ready for members to go for a while")                               \
     X(kill, "send members a signal: KILL, STOP or CONT")                               \
     X(restart, "start dead members again")                                             \
     X(down, "stop a local cluster")                                                    \

@@ -189,11 +189,21 @@ static cop_rank lost_parent(const struct drawing *drawing, cop_rank rank)
     return before;
 }
 
+bool draw_is_drained(const struct cop_tree *tree, cop_rank rank)
+{
+    uint32_t i = 0;
+    while (i < tree->leaf_count && tree->leaves[i] != rank)
+        i++;
+    return i < tree->leaf_count;
+}
+
 static void print_rank(struct drawing *drawing, cop_rank rank)
 {
     const struct draw_options *options = drawing->options;
     print_name(drawing->out, options, rank);
     drawing->ranks++;
+    if (draw_is_drained(drawing->tree, rank))
+        fputs("  (drained)", drawing->out);
     cop_rank lost = lost_parent(drawing, rank);
     if (lost == COP_RANK_NONE)
         return;
@@ -296,7 +306,8 @@ static int draw_dead(const struct drawing *drawing)
     struct cop_ranks dead = {0};
     int error = 0;
     for (cop_rank rank = 0; rank < drawing->tree->n && error == 0; rank++) {
-        if (cop_dead_has(drawing->tree->dead, rank))
+        if (cop_dead_has(drawing->tree->dead, rank) &&
+            !draw_is_drained(drawing->tree, rank))
             error = cop_ranks_push(&dead, rank);
     }
     if (error == 0 && dead.count > 0) {
@@ -319,9 +330,10 @@ int draw_tree(FILE *out, const struct cop_tree *tree,
     struct drawing drawing = {
         .out = out, .tree = tree, .options = options, .whole = *tree};
     cop_rank root = cop_tree_root(tree);
-    uint32_t living = tree->n - cop_dead_count(tree->dead);
+    uint32_t living = tree->n - cop_dead_count(tree->dead) + tree->leaf_count;
     int error = 0;
     drawing.whole.dead = NULL;
+    drawing.whole.leaf_count = 0;
     if (root != COP_RANK_NONE)
         error = draw_living(&drawing, root);
     free_frames(&drawing);
@@ -353,7 +365,7 @@ int draw_dot(FILE *out, const struct cop_tree *tree, const struct draw_options *
 {
     fputs("digraph coppice {\n    node [shape=box, style=rounded];\n", out);
     for (cop_rank rank = 0; rank < tree->n; rank++) {
-        bool dead = cop_dead_has(tree->dead, rank);
+        bool dead = cop_dead_has(tree->dead, rank) && !draw_is_drained(tree, rank);
         cop_rank parent = dead ? COP_RANK_NONE : cop_tree_parent(tree, rank);
         fputs("    ", out);
         if (parent != COP_RANK_NONE) {

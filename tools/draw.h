@@ -31,4 +31,7 @@ int draw_tree(FILE *out, const struct cop_tree *tree,
 int draw_dot(FILE *out, const struct cop_tree *tree,
              const struct draw_options *options);
 
+/* Whether a rank lives without a place inside. */
+bool draw_is_drained(const struct cop_tree *tree, cop_rank rank);
+
 #endif

@@ -56,7 +56,7 @@ static void get_event(struct cop__reader *reader, struct roll_event *event)
     event->change.role = cop__get_u32(reader);
     event->change.old_worker = cop__get_u32(reader);
     event->change.new_worker = cop__get_u32(reader);
-    if (event->change.kind > COP_VIEW_REPLACED || event->presence > COP_LEFT)
+    if (event->change.kind > COP_VIEW_UNDRAINED || event->presence > COP_LEFT)
         reader->failed = true;
 }
 
@@ -235,6 +235,10 @@ const char *roll_event_name(const struct roll_event *event)
         return "returned";
     case COP_VIEW_REPLACED:
         return "replaced";
+    case COP_VIEW_DRAINED:
+        return "drained";
+    case COP_VIEW_UNDRAINED:
+        return "undrained";
     }
     return "?";
 }
@@ -266,6 +270,8 @@ bool roll_is_spare(const struct cop_member *member)
 {
     return member->presence == COP_PRESENT && member->role == COP_SPARE;
 }
+
+bool roll_is_drained(const struct cop_member *member) { return member->drained; }
 
 bool roll_is_removed(const struct cop_member *member)
 {

@@ -76,6 +76,7 @@ int roll_select(const struct roll *roll,
                 bool (*wanted)(const struct cop_member *member), struct cop_ranks *out);
 bool roll_is_present(const struct cop_member *member);
 bool roll_is_spare(const struct cop_member *member);
+bool roll_is_drained(const struct cop_member *member);
 bool roll_is_removed(const struct cop_member *member);
 bool roll_has_left(const struct cop_member *member);
 

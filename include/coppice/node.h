@@ -92,16 +92,24 @@ enum cop_request_kind {
      * COP_EAGAIN: 64 to that member are under way.
      */
     COP_REQUEST_SEND,
+    /*
+     * `member` is about to go for a while, or, with `undo`, is not: it has no place inside the
+     * tree, is root only where nobody else is left, and is not watched; if it goes, that is a
+     * goodbye (V18). A later life of it is not drained. COMPLETE: 0 this node's view says so;
+     * COP_ELOST it is no member any more; COP_ETIMEDOUT no view has come of it.
+     */
+    COP_REQUEST_DRAIN,
 };
 
 struct cop_request {
     enum cop_request_kind kind;
     uint64_t token;         /* the caller's own, unique; comes back with COMPLETE */
-    cop_time timeout_ns;    /* PROBE, SEND, INQUIRE, LEAVE: 0 for the default */
+    cop_time timeout_ns;    /* PROBE, SEND, INQUIRE, LEAVE, DRAIN: 0: the default */
     struct cop_shape shape; /* PROBE: tree to use; kind 0 for the view's own */
     bool outcome;           /* PROBE: tell everyone the result, too */
     uint64_t target;        /* ABORT */
-    cop_id member;          /* REPORT, SEND, INQUIRE */
+    cop_id member;          /* REPORT, SEND, INQUIRE, DRAIN */
+    bool undo;              /* DRAIN */
     const void *bytes;      /* SEND: copied */
     uint32_t length;        /* SEND: below 1 MiB */
     const char *name;       /* INVITE */

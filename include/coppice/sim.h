@@ -136,6 +136,8 @@ const struct cop_sim_checker *cop_sim_checker_probe(void);
 const struct cop_sim_checker *cop_sim_checker_member(void);
 /* What messages between members promise: once, in order, in the view of their sending. */
 const struct cop_sim_checker *cop_sim_checker_letter(void);
+/* What draining promises: no removal, no root that is drained while others are not, an end. */
+const struct cop_sim_checker *cop_sim_checker_drain(void);
 /* That no root removes more than the guard allows, where there is one. */
 const struct cop_sim_checker *cop_sim_checker_guard(void);
 
@@ -162,6 +164,7 @@ enum cop_sim_action_kind {
     COP_SIM_REPORT, /* a is told by somebody outside that b is dead */
     COP_SIM_SEND,   /* a sends request.token to b */
     COP_SIM_INQUIRE, /* a asks b how it is: request */
+    COP_SIM_DRAIN,   /* a is asked to drain b, or not any more: request */
 };
 
 /* When an action is done. The latter two are for CRASH only: at message boundaries. */
@@ -210,6 +213,7 @@ struct cop_sim_config {
     struct cop_sim_set named; /* HAS: all of these */
     struct cop_detect detect;
     uint32_t guard;         /* as in struct cop_config */
+    struct cop_sim_set drained; /* from the start */
     struct cop_shape shape; /* of the view; its table stays the caller's */
     uint64_t seed;
     struct cop_sim_net net;
@@ -324,7 +328,7 @@ uint64_t cop_sim_node_bytes(const struct cop_sim *sim);
  *   nodes 16              shape radix:4         hosts 4 (members a host, for hosts:S)
  *   topology a:0 => a:1 ; (instead of nodes and shape) seed 7  views majority|none (they change)
  *   detect [ring 100ms] [witnesses 2] [gossip 100ms [stealth]] (where views change)
- *   guard 2 (removals a minute)
+ *   guard 2 (removals a minute)   drained 3,5-6 (from the start)   at T drain A about B [undo]
  *   start 12 (members at the start; the other nodes are places for who joins)  flags
  *   codec cut buggify quiet net constant 10us | net loggp L o g G_ps | net torus L hop
  *   [XxYxZ] [shuffle] | net switch L service_ns [ports P] [byte G_ps] | net recorded
@@ -402,6 +406,7 @@ enum cop_sim_swarm_flag {
     COP_SIM_SWARM_LIES = 1,  /* with false suspicions */
     COP_SIM_SWARM_VIEWS = 2, /* views change; nodes come, leave and return */
     COP_SIM_SWARM_GUARD = 4, /* with VIEWS: and a guard, by the seed */
+    COP_SIM_SWARM_DRAIN = 8, /* some are drained, from the start or (VIEWS) later */
 };
 
 /* The script that a seed stands for. */

@@ -5,7 +5,7 @@
 #include <coppice/types.h>
 
 /*
- * Trees are pure functions of (shape, n, root, dead, repair). A position is a rank in
+ * Trees are pure functions of (shape, n, root, dead, leaves, repair). A position is a rank in
  * [0, n). Nothing is stored that can be computed, so a tree is a small value: copy it
  * freely.
  */
@@ -128,6 +128,14 @@ struct cop_tree {
     cop_rank root; /* place of the root, also if that rank is dead */
     enum cop_repair repair;
     const struct cop_dead *dead; /* NULL: everybody lives */
+    /*
+     * Those of `dead` that live after all, and only have no place inside: each hangs below its
+     * nearest living ancestor in the tree without deaths, or below the root, and has no
+     * children. Sorted, without repetition, borrowed; NULL for none. Somebody must live who is
+     * not among them.
+     */
+    const cop_rank *leaves;
+    uint32_t leaf_count;
 };
 
 /* Checks (n >= 1, root < n, table fits n). All functions below expect a tree that

@@ -47,8 +47,10 @@ struct cop_member {
     cop_incarnation incarnation; /* of its present, or last, life */
     uint32_t role;               /* rank of work, or COP_SPARE */
     enum cop_presence presence;
-    bool
-        certain; /* REMOVED: a later life of it, or somebody outside, said that it is gone */
+    /* REMOVED: a later life of it, or somebody outside, said that it is gone. LEFT: it was
+     * drained, and went without a word. */
+    bool certain;
+    bool drained; /* PRESENT, but without a place inside the tree, and not watched */
     cop_epoch since; /* of the view in which this life came, or the last one went */
     /* Borrowed from the view, not ended by 0; length 0: by the rule of the start. */
     const char *name, *address;
@@ -80,7 +82,8 @@ struct cop_ballot cop_view_ballot(const struct cop_view *view);
 uint64_t cop_view_digest(const struct cop_view *view);
 /* Of its tree; borrowed. */
 const struct cop_shape *cop_view_shape(const struct cop_view *view);
-/* Who proposes changes: the lowest id that works; a spare only if nobody works. */
+/* Who proposes changes: the lowest id that works; a spare only if nobody works, one that is
+ * drained only if nobody else is there. */
 cop_id cop_view_root(const struct cop_view *view);
 
 /* How many members it has. */
@@ -117,6 +120,8 @@ enum cop_view_change_kind {
     COP_VIEW_LEFT,     /* `old` went: its presence says how */
     COP_VIEW_RETURNED, /* the same id, another life */
     COP_VIEW_REPLACED, /* `role` is done by another id now */
+    COP_VIEW_DRAINED,  /* `id` has no place inside the tree any more */
+    COP_VIEW_UNDRAINED, /* it has one again */
 };
 struct cop_view_change {
     enum cop_view_change_kind kind;

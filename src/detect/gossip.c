@@ -182,6 +182,7 @@ static void speak(struct cop_node *node)
     uint64_t hash = cop__mix64(cop__mix64(node->incarnation ^ gossip->periods) ^
                                cop__mix64((uint64_t)node->self + 1));
     struct cop__walk walk = cop__ring_walk(node, (uint32_t)hash);
+    walk.with_drained = true;
     cop_id to = cop__ring_next(node, &walk);
     struct pulse *mine = present_pulse(node, node->self);
     if (!mine || to == COP_ID_NONE)
@@ -201,7 +202,7 @@ static void accuse_old(struct cop_node *node)
         if (!pulse || id == node->self || gossip->periods - pulse->grown <= limit)
             continue;
         pulse->grown = gossip->periods; /* if nothing comes of it, once more */
-        if (!cop__roster_is_suspect(node, id))
+        if (!cop__roster_is_suspect(node, id) && !cop__view_is_drained(node->view, id))
             cop__accuse(node, id, COP_REASON_SILENT);
     }
 }

@@ -61,7 +61,8 @@ cop_id cop__ring_next(const struct cop_node *node, struct cop__walk *walk)
         walk->left--;
         walk->position = (walk->position + 1) & mask_of(walk->bits);
         cop_id id = gather(walk->position, walk->bits);
-        if (is_living(node, id))
+        if (is_living(node, id) &&
+            (walk->with_drained || !cop__view_is_drained(node->view, id)))
             return id;
     }
     return COP_ID_NONE;

@@ -4,6 +4,7 @@
 
 #include "detect/detect.h"
 #include "roster/roster.h"
+#include "view/view.h"
 
 /* What the files of this folder share. Nobody else includes it. */
 
@@ -205,6 +206,7 @@ void cop__inquiry_see(struct cop_node *node, struct cop__look *look,
 struct cop__walk {
     uint32_t position, left;
     unsigned bits;
+    bool with_drained; /* who are not watched (V18), but may hear what there is to hear */
 };
 struct cop__walk cop__ring_walk(const struct cop_node *node, uint32_t position);
 /* The next living member that is not me; COP_ID_NONE at the end. */

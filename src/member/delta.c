@@ -28,11 +28,14 @@ static void remove_one(struct draft *draft, cop_id id, enum cop_presence how)
     struct cop__entry entry;
     if (!cop__view_entry(draft->base, id, &entry) || entry.presence != COP_PRESENT)
         return;
-    entry.presence = (uint8_t)how;
+    /* V18: one that is drained was expected to go. */
+    bool is_gone = how == COP_REMOVED && entry.flags & COP__ENTRY_DRAINED;
+    entry.presence = is_gone ? COP_LEFT : (uint8_t)how;
     entry.since = draft->epoch;
-    if (how == COP_REMOVED &&
-        cop__roster_is_certain(draft->node, id, entry.incarnation))
-        entry.flags |= COP__ENTRY_CERTAIN;
+    entry.flags = 0;
+    if (is_gone || (how == COP_REMOVED &&
+                    cop__roster_is_certain(draft->node, id, entry.incarnation)))
+        entry.flags = COP__ENTRY_CERTAIN;
     put(draft, &entry);
 }
 
@@ -150,7 +153,8 @@ static bool find_spare(const struct draft *draft, struct cop__entry *out)
         const struct cop__entry *entry = cop__view_change(base, i);
         const struct cop__entry *drafted = cop__delta_find(draft->delta, entry->id);
         const struct cop__entry *now = drafted ? drafted : entry;
-        if (now->presence == COP_PRESENT && now->role == COP_SPARE) {
+        if (now->presence == COP_PRESENT && now->role == COP_SPARE &&
+            !(now->flags & COP__ENTRY_DRAINED)) {
             *out = *now;
             return true;
         }
@@ -201,6 +205,8 @@ int cop__member_delta(const struct cop_node *node, const struct cop_view *base,
     for (uint32_t i = 0; i < member->joiner_count; i++)
         add_joiner(&draft, &member->joiners[i]);
     hand_on_all(&draft);
+    if (!draft.error)
+        draft.error = cop__drain_draft(node, base, out);
     if (draft.error)
         cop__delta_free(out);
     return draft.error;

@@ -23,7 +23,7 @@ struct cop__healing {
 static bool is_missed(const struct cop_node *node, const struct cop__entry *entry)
 {
     const struct cop__healing *healing = cop__member(node)->healing;
-    return entry->presence == COP_REMOVED &&
+    return cop__entry_is_missed(entry) &&
            !(healing && cop__rankset_has(&healing->given, entry->id));
 }
 

@@ -262,7 +262,7 @@ static void tell_removed(struct cop_node *node, const struct cop_view *view,
 {
     for (uint32_t i = 0; i < cop_view_changes(view); i++) {
         const struct cop__entry *entry = cop__view_change(view, i);
-        if (entry->presence == COP_REMOVED && entry->since >= since)
+        if (cop__entry_is_missed(entry) && entry->since >= since)
             cop__member_say_out(node, entry->id, entry->incarnation);
     }
 }

@@ -29,14 +29,16 @@ void cop__member_see_epoch(struct cop_node *node, cop_epoch epoch)
         member->highest = epoch;
 }
 
-/* Who is in line, first those who work; of those who leave only when nobody else is. */
+/* Who is in line, first those who work; of those who are drained, and then of those who
+ * leave, only when nobody else is. */
 static bool may_propose(const struct cop_node *node, cop_id id, bool spares,
-                        bool leavers)
+                        bool drained, bool leavers)
 {
     const struct cop_view *base = cop__member(node)->base;
     struct cop__entry entry;
     if (!cop__view_entry(base, id, &entry) || entry.presence != COP_PRESENT ||
-        (entry.role == COP_SPARE) != spares)
+        (entry.role == COP_SPARE) != spares ||
+        ((entry.flags & COP__ENTRY_DRAINED) != 0) != drained)
         return false;
     if (cop__roster_is_leaving(node, id) != leavers)
         return false;
@@ -46,10 +48,10 @@ static bool may_propose(const struct cop_node *node, cop_id id, bool spares,
 cop_id cop__member_proposer(const struct cop_node *node)
 {
     const struct cop_view *base = cop__member(node)->base;
-    for (int kind = 0; kind < 4; kind++)
+    for (int kind = 0; kind < 8; kind++)
         for (cop_id id = cop_view_next(base, COP_ID_NONE); id != COP_ID_NONE;
              id = cop_view_next(base, id))
-            if (may_propose(node, id, kind & 1, kind & 2))
+            if (may_propose(node, id, kind & 1, kind & 2, kind & 4))
                 return id;
     return COP_ID_NONE;
 }
@@ -104,6 +106,7 @@ static void look(struct cop_node *node)
     mind_degraded(node);
     cop_id proposer = cop__member_proposer(node);
     cop__member_report(node, proposer);
+    cop__drain_mind(node, proposer);
     if (proposer == node->self) {
         cop__member_lead(node);
         cop__member_heal(node);
@@ -146,6 +149,7 @@ void cop__member_go_out(struct cop_node *node, int why)
     cop__timer_cancel(node, &member->timer);
     cop__detect_stop(node);
     cop__member_stop_healing(node);
+    cop__drain_end(node, COP_ESTATE);
     if (member->leaving && member->leave_until != COP_TIME_NEVER)
         cop__emit_complete(node, member->leave_token, 0, NULL);
     cop__emit_state(node, COP_EFFECT_OUT, why);
@@ -187,7 +191,7 @@ static int report(struct cop_node *node, const struct cop_request *request)
 static int on_submit(struct cop_node *node, const struct cop_request *request)
 {
     if (request->kind != COP_REQUEST_LEAVE && request->kind != COP_REQUEST_REPORT &&
-        request->kind != COP_REQUEST_INVITE)
+        request->kind != COP_REQUEST_INVITE && request->kind != COP_REQUEST_DRAIN)
         return COP_ENOENT;
     if (!cop__has_views(node))
         return COP_EINVAL;
@@ -197,6 +201,8 @@ static int on_submit(struct cop_node *node, const struct cop_request *request)
         return COP_ESTATE;
     if (request->kind == COP_REQUEST_REPORT)
         return report(node, request);
+    if (request->kind == COP_REQUEST_DRAIN)
+        return cop__drain_submit(node, request);
     return cop__member_invite(node, request);
 }
 
@@ -262,6 +268,7 @@ static void fini(struct cop_node *node)
     free(member->proposals);
     free(member->joiners);
     free(member->errands);
+    free(member->wishes);
     free(member->held);
     cop_ranks_free(&member->verifying);
     cop_ranks_free(&member->dirty);
@@ -309,6 +316,9 @@ static void digest_state(const struct cop_node *node, struct cop__digest *digest
     cop__digest_word(digest, (uint64_t)member->held_count << 32 | member->errand_count);
     cop__digest_word(digest, (uint64_t)member->sync_target << 32 | member->syncs);
     cop__digest_word(digest, (uint64_t)member->target << 32 | member->attempts);
+    for (uint32_t i = 0; i < member->wish_count; i++)
+        cop__digest_word(digest, (uint64_t)member->wishes[i].id << 1 |
+                                     (uint64_t)member->wishes[i].on);
     cop__guard_digest(node, digest);
 }
 
@@ -344,6 +354,7 @@ static size_t bytes(const struct cop_node *node)
     return member->proposal_capacity * sizeof *member->proposals +
            member->joiner_capacity * sizeof *member->joiners +
            member->errand_capacity * sizeof *member->errands +
+           member->wish_capacity * sizeof *member->wishes +
            member->held_capacity * sizeof *member->held +
            (member->verifying.capacity + member->dirty.capacity) * sizeof(cop_rank) +
            cop__member_heal_bytes(node) + cop__guard_bytes(node);

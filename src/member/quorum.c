@@ -12,8 +12,8 @@ static bool leaves_with(const struct cop_view *view, cop_id id,
                         cop_incarnation incarnation)
 {
     struct cop__entry entry;
-    return cop__view_entry(view, id, &entry) && entry.presence == COP_LEFT &&
-           entry.since == cop_view_epoch(view) && entry.incarnation == incarnation;
+    return cop__view_entry(view, id, &entry) && cop__entry_leaves_with(&entry, view) &&
+           entry.incarnation == incarnation;
 }
 
 uint32_t cop__member_common(const struct cop_view *of, const struct cop_view *view)
@@ -21,7 +21,7 @@ uint32_t cop__member_common(const struct cop_view *of, const struct cop_view *vi
     uint32_t common = cop__view_common(of, view);
     for (uint32_t i = 0; i < cop_view_changes(view); i++) {
         const struct cop__entry *entry = cop__view_change(view, i);
-        if (entry->presence == COP_LEFT && entry->since == cop_view_epoch(view) &&
+        if (cop__entry_leaves_with(entry, view) &&
             cop_view_has(of, entry->id, entry->incarnation))
             common++;
     }

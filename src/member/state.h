@@ -32,6 +32,16 @@ struct cop__errand {
     cop_time deadline;
 };
 
+/* Somebody is to be drained, or not any more. */
+struct cop__wish {
+    cop_id id;
+    cop_incarnation incarnation;
+    uint64_t token; /* of the request here; 0: another member wants it */
+    bool on;
+    cop_id asked; /* the root that was told; NONE: nobody yet */
+    cop_time again, deadline;
+};
+
 /* A frame that waits until I have the view that it is from. */
 struct cop__held {
     struct cop_frame frame; /* with a reference of its own */
@@ -83,6 +93,8 @@ struct cop__member {
     uint32_t joiner_count, joiner_capacity;
     struct cop__errand *errands;
     uint32_t errand_count, errand_capacity;
+    struct cop__wish *wishes;
+    uint32_t wish_count, wish_capacity;
     cop_id target;       /* JOINING: whom I asked last */
     cop_time join_again; /* and when I ask the next */
     uint32_t attempts;
@@ -224,6 +236,16 @@ void cop__member_heal_up(struct cop_node *node, cop_id peer,
                          cop_incarnation incarnation);
 void cop__member_heal_down(struct cop_node *node, cop_id peer, enum cop_down why);
 size_t cop__member_heal_bytes(const struct cop_node *node);
+
+/* drain.c */
+int cop__drain_submit(struct cop_node *node, const struct cop_request *request);
+/* Tells the proposer, and ends what is over. */
+void cop__drain_mind(struct cop_node *node, cop_id proposer);
+/* Puts all that is wished into the difference to `base`. */
+int cop__drain_draft(const struct cop_node *node, const struct cop_view *base,
+                     struct cop__delta *delta);
+/* This life is over. */
+void cop__drain_end(struct cop_node *node, int status);
 
 /* guard.c */
 /* Counts what the view that was just installed removed. */

@@ -130,7 +130,8 @@ static bool is_too_early(const struct cop_node *node, const struct cop_frame *fr
         return false;
     if (ask.protocol != COP__MEMBER_PROTOCOL)
         return ask.epoch > cop_view_epoch(node->view);
-    return cop__proposal_head(ask.payload, &head) == 0 &&
+    return cop__sweep_split(&ask, NULL) == 0 &&
+           cop__proposal_head(ask.payload, &head) == 0 &&
            !cop__member_find_view(node, head.base);
 }
 
@@ -208,7 +209,8 @@ static bool is_heard_in_stealth(uint16_t kind)
 static bool is_about_views(uint16_t kind)
 {
     return is_for_all(kind) || kind == COP__KIND_INVITE || kind == COP__KIND_INVITED ||
-           kind == COP__KIND_LETTER || kind == COP__KIND_RECEIPT;
+           kind == COP__KIND_LETTER || kind == COP__KIND_RECEIPT ||
+           kind == COP__KIND_DRAIN;
 }
 
 bool cop__member_admit(struct cop_node *node, const struct cop_frame *frame)

@@ -213,7 +213,8 @@ static void leave_by(struct cop_node *node, const struct cop_view *view)
 {
     struct cop_member me;
     bool left = cop_view_member(view, node->self, &me) == 0 &&
-                me.incarnation == node->incarnation && me.presence == COP_LEFT;
+                me.incarnation == node->incarnation && me.presence == COP_LEFT &&
+                !me.certain;
     cop__member_go_out(node, left ? 0 : COP_EREMOVED);
 }
 

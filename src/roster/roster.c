@@ -19,6 +19,9 @@ struct roster {
     uint32_t count, capacity;
     struct cop_ranks lost;
     struct cop_dead dead; /* a view on `lost` for tree/ */
+    /* Where some are drained: the lost and them, and those of them that are not lost. */
+    struct cop_ranks outside, leaves;
+    struct cop_dead structure; /* a view on `outside` */
 };
 
 static struct roster *state(const struct cop_node *node)
@@ -108,13 +111,21 @@ const struct cop_dead *cop__roster_dead(const struct cop_node *node)
 
 struct cop_tree cop__roster_tree(const struct cop_node *node)
 {
-    return (struct cop_tree){
+    const struct roster *roster = state(node);
+    struct cop_tree tree = {
         .shape = *cop_view_shape(node->view),
         .n = cop_view_slots(node->view),
         .root = cop_view_root(node->view),
         .repair = COP_REPAIR_SPLICE,
-        .dead = cop__roster_dead(node),
+        .dead = &roster->dead,
     };
+    /* V18: where only the drained are left they are as good as others. */
+    if (roster->leaves.count > 0 && roster->outside.count < tree.n) {
+        tree.dead = &roster->structure;
+        tree.leaves = roster->leaves.items;
+        tree.leaf_count = roster->leaves.count;
+    }
+    return tree;
 }
 
 uint32_t cop__roster_count(const struct cop_node *node) { return state(node)->count; }
@@ -130,10 +141,32 @@ static void point_at_lost(struct roster *roster)
 {
     roster->dead.extra = roster->lost.items;
     roster->dead.extra_count = roster->lost.count;
+    roster->structure.extra = roster->outside.items;
+    roster->structure.extra_count = roster->outside.count;
 }
 
-/* After something of `id` was stored. */
-static int note_lost(struct cop_node *node, cop_id id)
+/* The drained, and who of them is not lost. */
+static int lay_out(struct cop_node *node)
+{
+    struct roster *roster = state(node);
+    uint32_t count;
+    const cop_id *drained = cop__view_drained(node->view, &count);
+    int error = 0;
+    roster->outside.count = roster->leaves.count = 0;
+    for (uint32_t i = 0; count > 0 && i < roster->lost.count && !error; i++)
+        error = cop_ranks_push(&roster->outside, roster->lost.items[i]);
+    for (uint32_t i = 0; i < count && !error; i++) {
+        if (cop__rankset_has(&roster->lost, drained[i]))
+            continue;
+        error = cop__rankset_put(&roster->outside, drained[i]);
+        if (!error)
+            error = cop_ranks_push(&roster->leaves, drained[i]);
+    }
+    point_at_lost(roster);
+    return error;
+}
+
+static int mark_lost(struct cop_node *node, cop_id id)
 {
     struct roster *roster = state(node);
     int error = 0;
@@ -143,8 +176,14 @@ static int note_lost(struct cop_node *node, cop_id id)
         error = cop__rankset_put(&roster->lost, id);
     else
         cop__rankset_drop(&roster->lost, id);
-    point_at_lost(roster);
     return error;
+}
+
+/* After something of `id` was stored. */
+static int note_lost(struct cop_node *node, cop_id id)
+{
+    int error = mark_lost(node, id);
+    return error ? error : lay_out(node);
 }
 
 static bool is_newer(const struct cop__belief *a, const struct cop__belief *b)
@@ -361,16 +400,17 @@ static void find_lost(struct cop_node *node)
 {
     struct roster *roster = state(node);
     roster->lost.count = 0;
-    int error = note_lost(node, node->self);
+    int error = mark_lost(node, node->self);
     for (uint32_t i = 0; i < cop_view_changes(node->view) && !error; i++)
-        error = note_lost(node, cop__view_change(node->view, i)->id);
+        error = mark_lost(node, cop__view_change(node->view, i)->id);
     for (uint32_t i = 0; i < roster->count && !error; i++)
-        error = note_lost(node, roster->entries[i].id);
+        error = mark_lost(node, roster->entries[i].id);
     /* A place that was promised, and passed over by a later one, is nobody's. */
     for (cop_id id = cop__view_first_later(node->view);
          id < cop_view_slots(node->view) && !error; id++)
-        error = note_lost(node, id);
-    point_at_lost(roster);
+        error = mark_lost(node, id);
+    if (!error)
+        error = lay_out(node);
     if (error)
         cop__fail(node, COP_ENOMEM);
 }
@@ -415,6 +455,8 @@ static void fini(struct cop_node *node)
 {
     free(state(node)->entries);
     cop_ranks_free(&state(node)->lost);
+    cop_ranks_free(&state(node)->outside);
+    cop_ranks_free(&state(node)->leaves);
 }
 
 static void digest_state(const struct cop_node *node, struct cop__digest *digest)
@@ -455,7 +497,9 @@ static size_t bytes(const struct cop_node *node)
 {
     const struct roster *roster = state(node);
     return roster->capacity * sizeof *roster->entries +
-           roster->lost.capacity * sizeof *roster->lost.items;
+           (roster->lost.capacity + roster->outside.capacity +
+            roster->leaves.capacity) *
+               sizeof *roster->lost.items;
 }
 
 const struct cop__layer cop__roster_layer = {

@@ -134,7 +134,8 @@ static bool acknowledged(const void *context, cop_id id, cop_incarnation incarna
     if (cop_view_has(view, id, incarnation))
         return true;
     return cop_view_member(view, id, &member) == 0 && member.presence == COP_LEFT &&
-           member.incarnation == incarnation && member.since == cop_view_epoch(view);
+           !member.certain && member.incarnation == incarnation &&
+           member.since == cop_view_epoch(view);
 }
 
 /* Whether those for whom `takes_part` says so may speak for `view`. */

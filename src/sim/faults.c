@@ -256,6 +256,11 @@ void cop__faults_apply(struct cop_sim *sim, uint32_t index)
         sim->actions[index].request.length = sizeof(uint64_t);
         cop__faults_submit(sim, index);
         return;
+    case COP_SIM_DRAIN:
+        /* Tokens are the caller's own, and each is used once. */
+        sim->actions[index].request.token = COP__DRAIN_TOKEN + index;
+        cop__faults_submit(sim, index);
+        return;
     case COP_SIM_REPORT:
         if (sim->nodes[action->b].actor)
             sim->lied = true;

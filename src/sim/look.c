@@ -34,7 +34,8 @@ int cop__sim_keep_action(struct cop_sim *sim, const struct cop_sim_action *actio
 static bool takes_two(enum cop_sim_action_kind kind)
 {
     return kind == COP_SIM_SLOW_LINK || kind == COP_SIM_BREAK || kind == COP_SIM_LIE ||
-           kind == COP_SIM_REPORT || kind == COP_SIM_SEND || kind == COP_SIM_INQUIRE;
+           kind == COP_SIM_REPORT || kind == COP_SIM_SEND || kind == COP_SIM_INQUIRE ||
+           kind == COP_SIM_DRAIN;
 }
 
 static bool set_fits(const struct cop_sim_set *set, uint32_t nodes)
@@ -52,7 +53,7 @@ static bool set_fits(const struct cop_sim_set *set, uint32_t nodes)
 static bool action_fits(const struct cop_sim *sim, const struct cop_sim_action *action)
 {
     uint32_t nodes = sim->config.nodes;
-    if (action->kind > COP_SIM_INQUIRE ||
+    if (action->kind > COP_SIM_DRAIN ||
         (action->kind >= COP_SIM_JOIN && !cop__sim_has_views(sim)))
         return false;
     if (action->when != COP_SIM_AT &&
@@ -62,7 +63,9 @@ static bool action_fits(const struct cop_sim *sim, const struct cop_sim_action *
         return true;
     if (action->kind == COP_SIM_PARTITION)
         return set_fits(&action->left, nodes) && set_fits(&action->right, nodes);
-    if (takes_two(action->kind) && (action->b >= nodes || action->a == action->b))
+    if (takes_two(action->kind) &&
+        (action->b >= nodes ||
+         (action->a == action->b && action->kind != COP_SIM_DRAIN)))
         return false;
     if (action->kind == COP_SIM_CRASH && action->b != COP_ID_NONE &&
         (action->b < action->a || action->b >= nodes))

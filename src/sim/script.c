@@ -162,6 +162,8 @@ static bool parse_header(struct cop__words *words, struct reading *reading, bool
         script->config.start = (uint32_t)number;
         return good && cop__words_end(words);
     }
+    if (cop__word_is(words, "drained"))
+        return cop__parse_set(words, &script->config.drained) && cop__words_end(words);
     if (cop__word_is(words, "guard")) {
         bool good = cop__word_number(words, "guard", COP_MEMBERS_MAX, &number);
         script->config.guard = (uint32_t)number;
@@ -333,6 +335,10 @@ static void print_header(FILE *out, const struct cop_sim_script *script)
     if (script->config.start)
         fprintf(out, "start %u\n", (unsigned)script->config.start);
     print_detect(out, &script->config.detect);
+    if (script->config.drained.count > 0) {
+        cop__print_set(&script->config.drained, text, sizeof(text));
+        fprintf(out, "drained %s\n", text);
+    }
     if (script->config.guard)
         fprintf(out, "guard %u\n", (unsigned)script->config.guard);
     print_flags(out, script);

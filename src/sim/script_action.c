@@ -181,6 +181,15 @@ static bool parse_inquire(struct cop__words *words, struct cop_sim_action *actio
     return good;
 }
 
+static bool parse_drain(struct cop__words *words, struct cop_sim_action *action)
+{
+    bool good = parse_report(words, action);
+    action->request.kind = COP_REQUEST_DRAIN;
+    action->request.token = COP__DRAIN_TOKEN;
+    action->request.undo = good && cop__word_is(words, "undo");
+    return good;
+}
+
 static bool parse_jump(struct cop__words *words, struct cop_sim_action *action)
 {
     return cop__word_id(words, "the node", &action->a) &&
@@ -221,6 +230,7 @@ static const struct {
     {"report", COP_SIM_REPORT, parse_report},
     {"send", COP_SIM_SEND, parse_send},
     {"inquire", COP_SIM_INQUIRE, parse_inquire},
+    {"drain", COP_SIM_DRAIN, parse_drain},
 };
 
 static bool parse_verb(struct cop__words *words, struct cop_sim_action *action)
@@ -317,6 +327,15 @@ static void print_partition(const struct cop_sim_action *action, char *out, size
     snprintf(out, size, "partition %s %s %s", left, action->one_way ? ">" : "|", right);
 }
 
+static void print_inquire(const struct cop_sim_action *action, char *out, size_t size)
+{
+    char time[32];
+    cop__print_time(action->request.timeout_ns, time);
+    snprintf(out, size, "inquire %u about %u%s%s", (unsigned)action->a,
+             (unsigned)action->b, action->request.timeout_ns ? " timeout " : "",
+             action->request.timeout_ns ? time : "");
+}
+
 static void print_verb(const struct cop_sim_action *action, char *out, size_t size)
 {
     unsigned a = (unsigned)action->a;
@@ -378,11 +397,12 @@ static void print_verb(const struct cop_sim_action *action, char *out, size_t si
         snprintf(out, size, "send %u > %u token %llu", a, b,
                  (unsigned long long)action->request.token);
         return;
+    case COP_SIM_DRAIN:
+        snprintf(out, size, "drain %u about %u%s", a, b,
+                 action->request.undo ? " undo" : "");
+        return;
     case COP_SIM_INQUIRE:
-        cop__print_time(action->request.timeout_ns, time);
-        snprintf(out, size, "inquire %u about %u%s%s", a, b,
-                 action->request.timeout_ns ? " timeout " : "",
-                 action->request.timeout_ns ? time : "");
+        print_inquire(action, out, size);
         return;
     }
 }

@@ -85,8 +85,8 @@ static int make(struct run *run)
     const struct cop_sim_checker *const checkers[] = {cop_sim_checker_node(),
                                                       cop_sim_checker_probe(), NULL};
     const struct cop_sim_checker *const with_views[] = {
-        cop_sim_checker_node(), cop_sim_checker_member(), cop_sim_checker_letter(),
-        cop_sim_checker_guard(), NULL};
+        cop_sim_checker_node(),  cop_sim_checker_member(), cop_sim_checker_letter(),
+        cop_sim_checker_guard(), cop_sim_checker_drain(),  NULL};
     struct cop_sim_config config = run->script->config;
     config.complete = on_complete;
     config.viewed = on_view;

@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "base/random.h"
+#include "view/view.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -149,6 +150,33 @@ bool cop__sim_has_views(const struct cop_sim *sim)
     return sim->config.quorum != COP_QUORUM_FIXED;
 }
 
+/* Members that are drained from the start: as if a view had said so before it. */
+static int drain(struct cop_sim *sim)
+{
+    const struct cop_sim_set *set = &sim->config.drained;
+    struct cop_ballot ballot = cop_view_ballot(sim->view);
+    struct cop__delta delta = {0};
+    struct cop_view *view = NULL;
+    int error = 0;
+    for (uint32_t i = 0; i < set->count; i++)
+        for (cop_id id = set->ranges[i].first; id <= set->ranges[i].last && !error;
+             id++) {
+            struct cop__entry entry;
+            if (!cop__view_entry(sim->view, id, &entry))
+                break;
+            entry.flags = COP__ENTRY_DRAINED;
+            error = cop__delta_put(&delta, &entry);
+        }
+    if (!error && delta.count > 0)
+        error = cop__view_derive(sim->view, &ballot, &delta, &view);
+    cop__delta_free(&delta);
+    if (view) {
+        cop_view_unref(sim->view);
+        sim->view = view;
+    }
+    return error;
+}
+
 static int populate(struct cop_sim *sim)
 {
     uint32_t n = sim->config.nodes;
@@ -157,6 +185,8 @@ static int populate(struct cop_sim *sim)
     int error = start <= n ? cop_view_create_static(start, &sim->config.shape,
                                                     COP__FIRST_INCARNATION, &sim->view)
                            : COP_EINVAL;
+    if (!error)
+        error = drain(sim);
     if (error)
         return error;
     sim->nodes = calloc(n, sizeof(*sim->nodes));

@@ -358,6 +358,28 @@ static void draw_moves(struct cop__draw *draw)
     }
 }
 
+/* Few or many are drained from the start; where views change, others later, and back. */
+static void draw_drains(struct cop__draw *draw)
+{
+    struct cop_sim_set *set = &draw->script->config.drained;
+    uint64_t count = cop__between(draw, 0, 3);
+    for (uint64_t i = 0; i < count; i++) {
+        cop_id first = any_node(draw), last = first;
+        if (cop__chance(draw, 30) && first + 1 < draw->n)
+            last = (cop_id)cop__between(draw, first, draw->n - 1);
+        set->ranges[set->count++] = (struct cop_sim_range){first, last};
+    }
+    count = draw->flags & COP_SIM_SWARM_VIEWS ? cop__between(draw, count == 0, 4) : 0;
+    for (uint64_t i = 0; i < count; i++) {
+        struct cop_sim_action drain = action_at(draw, COP_SIM_DRAIN);
+        drain.b = any_node(draw);
+        drain.request.kind = COP_REQUEST_DRAIN;
+        drain.request.member = drain.b;
+        drain.request.undo = cop__chance(draw, 40);
+        cop__draw_add(draw, &drain);
+    }
+}
+
 static void draw_faults(struct cop__draw *draw)
 {
     static void (*const kinds[])(struct cop__draw *) = {
@@ -466,6 +488,8 @@ int cop_sim_swarm_script(uint64_t seed, uint32_t flags, struct cop_sim_script *o
         draw_faults(&draw);
     if (views && (!draw.plots || cop__chance(&draw, 30)))
         draw_moves(&draw);
+    if (flags & COP_SIM_SWARM_DRAIN)
+        draw_drains(&draw);
     if (flags & COP_SIM_SWARM_GUARD)
         script.config.guard = (uint32_t)cop__between(&draw, 1, 4);
     if (draw.plots)

@@ -2,6 +2,7 @@
 #include "sweep/state.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /*
  * Whom I wait for. The list begins with my children in the sweep's tree. When one is
@@ -59,6 +60,23 @@ static struct cop__child *push(struct cop_node *node, struct cop__sweep *sweep,
     return child;
 }
 
+/* What the protocol asks, behind those without a place inside; to be freed. */
+static struct cop_buf *with_leaves(const struct cop__sweep *sweep)
+{
+    struct cop__bytes request = cop__sweep_request(sweep);
+    struct cop_buf *buf =
+        cop_buf_create(4 + 4 * (size_t)sweep->leaves.count + request.length);
+    if (!buf)
+        return NULL;
+    struct cop__writer writer = cop__writer(buf->data, buf->length);
+    cop__put_u32(&writer, sweep->leaves.count);
+    for (uint32_t i = 0; i < sweep->leaves.count; i++)
+        cop__put_u32(&writer, sweep->leaves.items[i]);
+    if (request.length > 0)
+        memcpy(buf->data + buf->length - request.length, request.data, request.length);
+    return buf;
+}
+
 static struct cop_buf *encode_ask(struct cop_node *node, const struct cop__sweep *sweep)
 {
     const struct cop_shape *shape = &sweep->tree.shape;
@@ -78,7 +96,16 @@ static struct cop_buf *encode_ask(struct cop_node *node, const struct cop__sweep
         .members = sweep->tree.n,
         .payload = cop__sweep_request(sweep),
     };
-    return cop__encode_ask(&ask);
+    if (sweep->leaves.count == 0)
+        return cop__encode_ask(&ask);
+    struct cop_buf *whole = with_leaves(sweep), *buf = NULL;
+    if (whole) {
+        ask.flags |= ASK_LEAVES;
+        ask.payload = (struct cop__bytes){whole->data, whole->length};
+        buf = cop__encode_ask(&ask);
+    }
+    cop_buf_unref(whole);
+    return buf;
 }
 
 /* Time for an answer to come back from below; without it there is no use in asking. */

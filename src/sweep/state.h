@@ -45,6 +45,7 @@ struct cop__part {
 
 /* Flags of ASK and ANSWER. */
 #define ASK_OUTCOME 0x01u
+#define ASK_LEAVES 0x02u    /* the payload begins with a list of them */
 #define ANSWER_PIECES 0x01u /* the finest I have: replaces what I sent before */
 
 /*
@@ -63,9 +64,12 @@ struct cop__sweep {
     cop_id initiator;
     cop_incarnation incarnation;
     uint64_t sequence;
-    struct cop_tree tree;   /* without deaths */
-    struct cop_view *world; /* who takes part, if it brought that along; or NULL */
-    cop_epoch epoch;        /* of the initiator's view when it began */
+    struct cop_tree tree; /* without deaths */
+    /* Those without a place inside `tree` (V18), as its initiator saw it. */
+    struct cop_ranks leaves;
+    struct cop_dead outside; /* a view on them */
+    struct cop_view *world;  /* who takes part, if it brought that along; or NULL */
+    cop_epoch epoch;         /* of the initiator's view when it began */
     cop_time started, deadline, hop_ns;
     uint64_t token;
     uint64_t floor; /* lowest earlier sweep that still waits for its outcome below me */

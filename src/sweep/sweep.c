@@ -3,6 +3,7 @@
 
 #include "base/rankset.h"
 #include "sweep/state.h"
+#include "view/view.h"
 
 #include <stdlib.h>
 
@@ -43,6 +44,7 @@ static void free_sweep(struct cop__sweeps *sweeps, struct cop__sweep *sweep)
     cop__map_fini(&sweep->places);
     cop_ranks_free(&sweep->askers);
     cop_ranks_free(&sweep->strangers);
+    cop_ranks_free(&sweep->leaves);
     cop_buf_unref(sweep->request);
     cop_buf_unref(sweep->outcome);
     cop_view_unref(sweep->world);
@@ -229,6 +231,23 @@ static void on_deadline(struct cop_node *node, struct cop__node_timer *timer)
     cop__sweeps_leave(node);
 }
 
+/* The tree, with what it borrows copied. */
+static int take_leaves(struct cop__sweep *sweep, const struct cop_tree *tree)
+{
+    sweep->tree = *tree;
+    sweep->tree.dead = NULL;
+    sweep->tree.leaves = NULL;
+    for (uint32_t i = 0; i < tree->leaf_count; i++)
+        if (cop_ranks_push(&sweep->leaves, tree->leaves[i]))
+            return COP_ENOMEM;
+    if (tree->leaf_count == 0)
+        return 0;
+    sweep->outside = (struct cop_dead){NULL, sweep->leaves.items, sweep->leaves.count};
+    sweep->tree.dead = &sweep->outside;
+    sweep->tree.leaves = sweep->leaves.items;
+    return 0;
+}
+
 static struct cop__sweep *create(struct cop_node *node, const struct cop_tree *tree,
                                  struct cop_view *world, cop_time left_ns,
                                  struct cop__bytes payload)
@@ -243,7 +262,12 @@ static struct cop__sweep *create(struct cop_node *node, const struct cop_tree *t
             return NULL;
         }
     }
-    sweep->tree = *tree;
+    if (take_leaves(sweep, tree)) {
+        cop_buf_unref(sweep->request);
+        cop_ranks_free(&sweep->leaves);
+        free_memory(sweep);
+        return NULL;
+    }
     sweep->world = world ? cop_view_ref(world) : NULL;
     sweep->self = node->rank;
     sweep->parent = COP_RANK_NONE;
@@ -282,6 +306,26 @@ static cop_time hop_time(const struct cop_tree *tree, cop_time timeout_ns)
     return timeout_ns / 2 / (cop_tree_depth(tree, tree->root) + 1);
 }
 
+/* Everyone who is drained, but for me: here I am the root. Into the scratch list. */
+static int choose_leaves(struct cop_node *node, const struct cop_view *view,
+                         struct cop_tree *tree, struct cop_dead *outside)
+{
+    struct cop_ranks *leaves = &cop__sweeps(node)->scratch;
+    uint32_t count;
+    const cop_id *drained = cop__view_drained(view, &count);
+    leaves->count = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (drained[i] != node->rank && cop_ranks_push(leaves, drained[i]))
+            return COP_ENOMEM;
+    if (leaves->count == 0)
+        return 0;
+    *outside = (struct cop_dead){NULL, leaves->items, leaves->count};
+    tree->dead = outside;
+    tree->leaves = leaves->items;
+    tree->leaf_count = leaves->count;
+    return 0;
+}
+
 int cop__sweep_start(struct cop_node *node, const struct cop__sweep_options *options)
 {
     struct cop__sweeps *sweeps = cop__sweeps(node);
@@ -298,8 +342,11 @@ int cop__sweep_start(struct cop_node *node, const struct cop__sweep_options *opt
         return COP_ENOMEM;
     if (sweeps->sequence - origin->mark >= COP__SWEEP_WINDOW)
         return COP_EAGAIN;
-    struct cop__sweep *sweep =
-        create(node, &tree, options->world, options->timeout_ns, options->payload);
+    struct cop_dead outside;
+    struct cop__sweep *sweep = NULL;
+    if (choose_leaves(node, view, &tree, &outside) == 0)
+        sweep =
+            create(node, &tree, options->world, options->timeout_ns, options->payload);
     if (!sweep) {
         cop__fail(node, COP_ENOMEM);
         return COP_ENOMEM;
@@ -311,7 +358,7 @@ int cop__sweep_start(struct cop_node *node, const struct cop__sweep_options *opt
     sweep->protocol = options->protocol;
     sweep->wants_outcome = options->outcome;
     sweep->token = options->token;
-    sweep->hop_ns = hop_time(&tree, options->timeout_ns);
+    sweep->hop_ns = hop_time(&sweep->tree, options->timeout_ns);
     COP__COUNT(node, sweeps_started);
     cop__sweeps_enter(node);
     begin(node, sweep);
@@ -414,9 +461,14 @@ static void ask_again(struct cop_node *node, struct cop__sweep *sweep, cop_rank 
 }
 
 static void take_ask(struct cop_node *node, const struct cop__msg_ask *message,
-                     cop_id sender)
+                     cop_id sender, const struct cop_dead *outside)
 {
     struct cop_tree tree = asked_tree(node, message);
+    if (outside->extra_count > 0) {
+        tree.dead = outside;
+        tree.leaves = outside->extra;
+        tree.leaf_count = outside->extra_count;
+    }
     if (ignore_ask(node, message, sender, &tree))
         return;
     struct cop__origin *origin =
@@ -438,6 +490,37 @@ static void take_ask(struct cop_node *node, const struct cop__msg_ask *message,
     }
 }
 
+static bool are_leaves(const struct cop__msg_ask *message,
+                       const struct cop_ranks *leaves)
+{
+    for (uint32_t i = 0; i < leaves->count; i++)
+        if (leaves->items[i] >= message->members ||
+            leaves->items[i] == message->initiator ||
+            (i > 0 && leaves->items[i] <= leaves->items[i - 1]))
+            return false;
+    return leaves->count > 0;
+}
+
+int cop__sweep_split(struct cop__msg_ask *message, struct cop_ranks *leaves)
+{
+    if (!(message->flags & ASK_LEAVES))
+        return 0;
+    struct cop__reader reader =
+        cop__reader(message->payload.data, message->payload.length);
+    struct cop__list list = cop__get_list(&reader, 4);
+    struct cop__reader each = cop__reader(list.data, (size_t)list.count * 4);
+    if (reader.failed)
+        return COP_EMALFORMED;
+    message->payload.data += 4 + 4 * list.count;
+    message->payload.length -= 4 + 4 * list.count;
+    if (!leaves)
+        return 0;
+    for (uint32_t i = 0; i < list.count; i++)
+        if (cop_ranks_push(leaves, cop__get_u32(&each)))
+            return COP_ENOMEM;
+    return are_leaves(message, leaves) ? 0 : COP_EMALFORMED;
+}
+
 /* S1, S2, S5, S7. */
 void cop__on_ask(struct cop_node *node, const struct cop_frame *frame)
 {
@@ -446,9 +529,18 @@ void cop__on_ask(struct cop_node *node, const struct cop_frame *frame)
         COP__COUNT(node, ignored_malformed);
         return;
     }
+    struct cop_ranks leaves = {0};
+    int error = cop__sweep_split(&message, &leaves);
+    struct cop_dead outside = {NULL, leaves.items, leaves.count};
     cop__sweeps_enter(node);
-    take_ask(node, &message, frame->header.sender);
+    if (error == COP_ENOMEM)
+        cop__fail(node, error);
+    else if (error)
+        COP__COUNT(node, ignored_malformed);
+    else
+        take_ask(node, &message, frame->header.sender, &outside);
     cop__sweeps_leave(node);
+    cop_ranks_free(&leaves);
 }
 
 /* ---- losses and returns ---------------------------------------------------------- */

@@ -99,6 +99,10 @@ cop_time cop__sweep_started(const struct cop__sweep *sweep);
 bool cop__sweep_wants_outcome(const struct cop__sweep *sweep);
 struct cop__bytes cop__sweep_request(const struct cop__sweep *sweep);
 
+/* Takes what is the sweep's own off the payload of a question: what is left is the protocol's.
+ * `leaves` may be NULL. 0, COP_EMALFORMED, COP_ENOMEM; the caller frees in any case. */
+int cop__sweep_split(struct cop__msg_ask *message, struct cop_ranks *leaves);
+
 cop__handler cop__on_ask, cop__on_answer, cop__on_turn, cop__on_outcome, cop__on_done,
     cop__on_hold;
 

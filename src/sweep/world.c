@@ -15,8 +15,7 @@ static bool takes_part_in(const struct cop_view *world, cop_id id,
 {
     if (!cop__view_entry(world, id, entry))
         return false;
-    return entry->presence == COP_PRESENT ||
-           (entry->presence == COP_LEFT && entry->since == cop_view_epoch(world));
+    return entry->presence == COP_PRESENT || cop__entry_leaves_with(entry, world);
 }
 
 bool cop__sweep_is_lost(const struct cop_node *node, const struct cop__sweep *sweep,

@@ -26,6 +26,8 @@ struct cop_view {
     uint64_t digest;
     cop_id root;
     struct cop_shape shape;
+    cop_id *drained; /* sorted; NULL for none */
+    uint32_t drained_count;
     uint32_t count;
     struct cop__entry changes[];
 };
@@ -114,19 +116,61 @@ bool cop__view_entry(const struct cop_view *view, cop_id id, struct cop__entry *
     return true;
 }
 
-/* The first that works, else the first; a walk over changes and not over members. */
+bool cop__view_is_drained(const struct cop_view *view, cop_id id)
+{
+    struct cop__entry entry;
+    return view->drained_count > 0 && cop__view_entry(view, id, &entry) &&
+           entry.presence == COP_PRESENT && entry.flags & COP__ENTRY_DRAINED;
+}
+
+/* The first that works, else the first spare; the drained after all others, in the same
+ * order. A walk over changes and not over members. */
 static cop_id find_root(const struct cop_view *view)
 {
-    cop_id first = COP_ID_NONE;
+    cop_id best = COP_ID_NONE;
+    uint32_t best_kind = 4;
     for (cop_id id = cop_view_next(view, COP_ID_NONE); id != COP_ID_NONE;
          id = cop_view_next(view, id)) {
         struct cop__entry entry;
-        if (first == COP_ID_NONE)
-            first = id;
-        if (cop__view_entry(view, id, &entry) && entry.role != COP_SPARE)
+        if (!cop__view_entry(view, id, &entry))
+            continue;
+        uint32_t kind =
+            (entry.role == COP_SPARE) + 2u * ((entry.flags & COP__ENTRY_DRAINED) != 0);
+        if (kind == 0)
             return id;
+        if (kind < best_kind) {
+            best_kind = kind;
+            best = id;
+        }
     }
-    return first;
+    return best;
+}
+
+static bool is_drained(const struct cop__entry *entry)
+{
+    return entry->presence == COP_PRESENT && entry->flags & COP__ENTRY_DRAINED;
+}
+
+static int list_drained(struct cop_view *view)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < view->count; i++)
+        count += is_drained(&view->changes[i]);
+    if (count == 0)
+        return 0;
+    view->drained = malloc(count * sizeof *view->drained);
+    if (!view->drained)
+        return COP_ENOMEM;
+    for (uint32_t i = 0; i < view->count; i++)
+        if (is_drained(&view->changes[i]))
+            view->drained[view->drained_count++] = view->changes[i].id;
+    return 0;
+}
+
+const cop_id *cop__view_drained(const struct cop_view *view, uint32_t *count)
+{
+    *count = view->drained_count;
+    return view->drained;
 }
 
 /* Size, digest and root out of the changes. */
@@ -189,6 +233,7 @@ void cop_view_unref(struct cop_view *view)
     for (uint32_t i = 0; i < view->count; i++)
         cop_buf_unref(view->changes[i].card);
     cop_shape_unref(&view->shape);
+    free(view->drained);
     free(view);
 }
 
@@ -243,6 +288,10 @@ static int derive(const struct cop_view *base, bool from_start,
     cop_shape_ref(&view->shape);
     merge_changes(view, from_start ? &start : base, delta);
     sum_up(view);
+    if (list_drained(view)) {
+        cop_view_unref(view);
+        return COP_ENOMEM;
+    }
     *out = view;
     return 0;
 }
@@ -354,7 +403,8 @@ int cop_view_member(const struct cop_view *view, cop_id id, struct cop_member *o
         .role = entry.role,
         .presence = (enum cop_presence)entry.presence,
         .since = entry.since,
-        .certain = entry.presence == COP_REMOVED && entry.flags & COP__ENTRY_CERTAIN,
+        .certain = (entry.flags & COP__ENTRY_CERTAIN) != 0,
+        .drained = is_drained(&entry),
     };
     read_card(entry.card, out);
     return 0;
@@ -489,6 +539,8 @@ static bool judge_change(const struct cop__entry *was, const struct cop__entry *
         out->kind = COP_VIEW_JOINED;
     else if (here_before && !here_now)
         out->kind = COP_VIEW_LEFT;
+    else if (here_now && is_drained(was) != is_drained(is))
+        out->kind = is_drained(is) ? COP_VIEW_DRAINED : COP_VIEW_UNDRAINED;
     else
         return false;
     return true;

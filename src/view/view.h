@@ -21,9 +21,27 @@ struct cop__entry {
     uint8_t presence;
     uint8_t flags; /* COP__ENTRY_... */
 };
-/* REMOVED: on more than a suspicion, see cop__roster_is_certain. */
+/* REMOVED: on more than a suspicion, see cop__roster_is_certain. LEFT: it was drained, and is
+ * gone; nobody asks it whether it agrees. */
 #define COP__ENTRY_CERTAIN 1u
-#define COP__ENTRY_FLAGS 1u
+/* PRESENT: it has no place inside the tree, and nobody watches it. */
+#define COP__ENTRY_DRAINED 2u
+#define COP__ENTRY_FLAGS 3u
+
+/* Whether somebody went without a word: it may live, and not know that it is out. */
+static inline bool cop__entry_is_missed(const struct cop__entry *entry)
+{
+    return entry->presence == COP_REMOVED ||
+           (entry->presence == COP_LEFT && entry->flags & COP__ENTRY_CERTAIN);
+}
+
+/* Whether somebody takes part in the change that makes `view`, because it leaves with it. */
+static inline bool cop__entry_leaves_with(const struct cop__entry *entry,
+                                          const struct cop_view *view)
+{
+    return entry->presence == COP_LEFT && !(entry->flags & COP__ENTRY_CERTAIN) &&
+           entry->since == cop_view_epoch(view);
+}
 
 struct cop__delta {
     struct cop__entry *items; /* sorted by id, without repetition */
@@ -50,6 +68,9 @@ cop_id cop__view_first_later(const struct cop_view *view);
 
 /* So many ids may have been promised since the start, or the base, without being taken. */
 #define COP__HOLES_MAX 65536u
+/* Those without a place inside the tree, by id; borrowed, NULL for none. */
+const cop_id *cop__view_drained(const struct cop_view *view, uint32_t *count);
+bool cop__view_is_drained(const struct cop_view *view, cop_id id);
 
 /* `base` with `delta` applied. COP_EINVAL: an id too large; COP_ENOMEM. */
 int cop__view_derive(const struct cop_view *base, const struct cop_ballot *ballot,
