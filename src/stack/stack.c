@@ -50,6 +50,7 @@ static const struct cop__stack stack = {
             [COP__INDEX_OUTCOME] = cop__on_outcome,
             [COP__INDEX_DONE] = cop__on_done,
             [COP__INDEX_HOLD] = cop__on_hold,
+            [COP__INDEX_REFUSED] = cop__on_refused,
         },
     .admit = cop__member_admit,
     .protocols = protocols,

@@ -59,7 +59,8 @@ static struct cop__child *push(struct cop_node *node, struct cop__sweep *sweep,
     return child;
 }
 
-static struct cop_buf *encode_ask(struct cop_node *node, const struct cop__sweep *sweep)
+static struct cop_buf *encode_ask(struct cop_node *node, const struct cop__sweep *sweep,
+                                  struct cop__bytes payload)
 {
     const struct cop_shape *shape = &sweep->tree.shape;
     struct cop__msg_ask ask = {
@@ -76,7 +77,7 @@ static struct cop_buf *encode_ask(struct cop_node *node, const struct cop__sweep
         .inner = (uint8_t)shape->inner,
         .arity = shape->k,
         .members = sweep->tree.n,
-        .payload = cop__sweep_request(sweep),
+        .payload = payload,
     };
     return cop__encode_ask(&ask);
 }
@@ -96,12 +97,17 @@ static void ask(struct cop_node *node, struct cop__sweep *sweep,
         return;
     }
     if (!*frame)
-        *frame = encode_ask(node, sweep);
-    cop_id id = child->rank;
+        *frame = encode_ask(node, sweep, cop__sweep_request(sweep));
     child->state = CHILD_OWED;
     sweep->owed++;
-    cop__watch(node, id);
-    cop__sweep_send(node, sweep, id, COP__KIND_ASK, cop_buf_ref(*frame));
+    cop__watch(node, cop__sweep_id(sweep, child->rank));
+    cop__sweep_send(node, sweep, child->rank, COP__KIND_ASK, cop_buf_ref(*frame));
+}
+
+void cop__sweep_ask_with(struct cop_node *node, struct cop__sweep *sweep, cop_rank rank,
+                         struct cop__bytes payload)
+{
+    cop__sweep_send(node, sweep, rank, COP__KIND_ASK, encode_ask(node, sweep, payload));
 }
 
 static void push_children_of(struct cop_node *node, struct cop__sweep *sweep,
@@ -126,6 +132,8 @@ static void ask_from(struct cop_node *node, struct cop__sweep *sweep, uint32_t f
         if (cop__sweep_is_lost(node, sweep, rank)) {
             sweep->tangled = true;
             sweep->children[i].state = CHILD_LOST;
+            cop__sweep_tell_part(node, sweep, rank, COP_ELOST,
+                                 (struct cop__bytes){NULL, 0});
             push_children_of(node, sweep, rank);
         } else if (sweep->tangled && cop__sweep_holds(sweep, rank)) {
             sweep->children[i].state = CHILD_ANSWERED;
@@ -138,8 +146,26 @@ static void ask_from(struct cop_node *node, struct cop__sweep *sweep, uint32_t f
 
 void cop__sweep_ask_all(struct cop_node *node, struct cop__sweep *sweep)
 {
-    push_children_of(node, sweep, node->rank);
-    ask_from(node, sweep, 0);
+    uint32_t from = sweep->child_count; /* orphans may have come before the gate opened */
+    sweep->forwarded = true;
+    push_children_of(node, sweep, sweep->self);
+    ask_from(node, sweep, from);
+}
+
+void cop__sweep_forward(struct cop_node *node, struct cop__sweep *sweep)
+{
+    COP_ASSERT(!sweep->forwarded && !sweep->contributed);
+    cop__sweep_ask_all(node, sweep);
+}
+
+/* They are listed, as ones that will not answer: what I say is for me alone. */
+void cop__sweep_refuse(struct cop_node *node, struct cop__sweep *sweep,
+                       struct cop_buf *payload)
+{
+    COP_ASSERT(!sweep->forwarded);
+    sweep->forwarded = true;
+    push_children_of(node, sweep, sweep->self);
+    cop__sweep_contribute(node, sweep, payload);
 }
 
 /*
@@ -179,7 +205,7 @@ void cop__sweep_settle_child(struct cop_node *node, struct cop__sweep *sweep,
 {
     if (child->state == CHILD_OWED) {
         sweep->owed--;
-        cop__unwatch(node, child->rank);
+        cop__unwatch(node, cop__sweep_id(sweep, child->rank));
     }
     child->state = (uint8_t)state;
 }
@@ -193,6 +219,7 @@ void cop__sweep_lose_child(struct cop_node *node, struct cop__sweep *sweep,
     COP__COUNT(node, adoptions);
     sweep->tangled = true;
     cop__sweep_settle_child(node, sweep, child, CHILD_LOST);
+    cop__sweep_tell_part(node, sweep, rank, COP_ELOST, (struct cop__bytes){NULL, 0});
     push_children_of(node, sweep, rank);
     ask_from(node, sweep, from);
 }

@@ -46,6 +46,7 @@ static void free_sweep(struct cop__sweeps *sweeps, struct cop__sweep *sweep)
     cop_buf_unref(sweep->request);
     cop_buf_unref(sweep->outcome);
     cop_view_unref(sweep->world);
+    cop__roll_unref(sweep->roll);
     if (sweeps->spare || sweep->child_capacity > SPARE_MAX ||
         sweep->part_capacity > SPARE_MAX)
         free_memory(sweep);
@@ -119,6 +120,8 @@ void cop__sweep_end(struct cop_node *node, struct cop__sweep *sweep)
     for (uint32_t i = 0; i < sweep->child_count; i++)
         cop__sweep_settle_child(node, sweep, &sweep->children[i], CHILD_FAILED);
     cop__sweep_mind_parent(node, sweep);
+    if (cop__sweep_protocol(node, sweep)->on_end)
+        cop__sweep_protocol(node, sweep)->on_end(node, sweep);
     struct cop__origin *origin =
         cop__origin_get(node, sweep->initiator, sweep->incarnation);
     if (!origin)
@@ -230,8 +233,8 @@ static void on_deadline(struct cop_node *node, struct cop__node_timer *timer)
 }
 
 static struct cop__sweep *create(struct cop_node *node, const struct cop_tree *tree,
-                                 struct cop_view *world, cop_time left_ns,
-                                 struct cop__bytes payload)
+                                 struct cop_view *world, struct cop__roll *roll,
+                                 cop_time left_ns, struct cop__bytes payload)
 {
     struct cop__sweep *sweep = take_sweep(cop__sweeps(node));
     if (!sweep)
@@ -245,7 +248,8 @@ static struct cop__sweep *create(struct cop_node *node, const struct cop_tree *t
     }
     sweep->tree = *tree;
     sweep->world = world ? cop_view_ref(world) : NULL;
-    sweep->self = node->rank;
+    sweep->roll = cop__roll_ref(roll);
+    sweep->self = cop__sweep_rank(sweep, node->self);
     sweep->parent = COP_RANK_NONE;
     sweep->floor = UINT64_MAX;
     sweep->started = node->now;
@@ -268,7 +272,8 @@ static void begin(struct cop_node *node, struct cop__sweep *sweep)
     *at = sweep;
     sweeps->count++;
     cop__timer_set(node, &sweep->timer, sweep->deadline);
-    cop__sweep_ask_all(node, sweep);
+    if (!cop__sweep_protocol(node, sweep)->gated)
+        cop__sweep_ask_all(node, sweep);
     if (!node->failed)
         cop__sweep_protocol(node, sweep)->on_ask(node, sweep);
     cop__sweep_answer_if_complete(node, sweep);
@@ -287,10 +292,15 @@ int cop__sweep_start(struct cop_node *node, const struct cop__sweep_options *opt
     struct cop__sweeps *sweeps = cop__sweeps(node);
     const struct cop_view *view = options->world ? options->world : node->view;
     struct cop_tree tree = {.n = cop_view_slots(view), .root = node->rank};
+    if (options->roll) {
+        tree.n = options->roll->count;
+        tree.root = cop__roll_rank(options->roll, node->self);
+    }
     tree.shape = options->shape.kind ? options->shape : *cop_view_shape(node->view);
     /* Only the view's own tables are known to the others. */
     if (cop_tree_check(&tree) ||
         (tree.shape.table && tree.shape.table != cop_view_shape(node->view)->table) ||
+        (tree.shape.table && options->roll) ||
         options->timeout_ns == 0 || options->timeout_ns > COP__SWEEP_TIMEOUT_MAX)
         return COP_EINVAL;
     struct cop__origin *origin = cop__origin_get(node, node->self, node->incarnation);
@@ -299,7 +309,8 @@ int cop__sweep_start(struct cop_node *node, const struct cop__sweep_options *opt
     if (sweeps->sequence - origin->mark >= COP__SWEEP_WINDOW)
         return COP_EAGAIN;
     struct cop__sweep *sweep =
-        create(node, &tree, options->world, options->timeout_ns, options->payload);
+        create(node, &tree, options->world, options->roll, options->timeout_ns,
+               options->payload);
     if (!sweep) {
         cop__fail(node, COP_ENOMEM);
         return COP_ENOMEM;
@@ -323,7 +334,8 @@ int cop__sweep_start(struct cop_node *node, const struct cop__sweep_options *opt
 
 /* The tree that an ASK names; whether it is one can be checked. */
 static struct cop_tree asked_tree(const struct cop_node *node,
-                                  const struct cop__msg_ask *message)
+                                  const struct cop__msg_ask *message,
+                                  const struct cop__roll *roll)
 {
     const struct cop_shape *own = cop_view_shape(node->view);
     struct cop_tree tree = {
@@ -333,25 +345,37 @@ static struct cop_tree asked_tree(const struct cop_node *node,
         .n = cop__has_views(node) ? message->members : cop_view_slots(node->view),
         .root = message->initiator,
     };
-    if (own->table && own->kind == tree.shape.kind)
+    if (roll) {
+        tree.n = roll->count;
+        tree.root = cop__roll_rank(roll, message->initiator);
+    } else if (own->table && own->kind == tree.shape.kind) {
         tree.shape.table = own->table;
+    }
     return tree;
+}
+
+/* Where somebody stands in the tree of a question. */
+static cop_rank asked_rank(const struct cop_tree *tree, const struct cop__roll *roll,
+                           cop_id id)
+{
+    if (roll)
+        return cop__roll_rank(roll, id);
+    return id < tree->n ? id : COP_RANK_NONE;
 }
 
 /* True if it is not a question that I can be asked, or not by one above me. */
 static bool ignore_ask(struct cop_node *node, const struct cop__msg_ask *message,
-                       cop_id sender, const struct cop_tree *tree)
+                       cop_rank sender, cop_rank self, const struct cop_tree *tree)
 {
     if (message->members != tree->n || tree->n > COP_MEMBERS_MAX ||
-        tree->root >= tree->n || node->rank >= tree->n ||
-        message->protocol >= node->stack->protocol_count || cop_tree_check(tree) ||
+        tree->root >= tree->n || self >= tree->n || cop_tree_check(tree) ||
         message->left_ns > COP__SWEEP_TIMEOUT_MAX ||
         message->hop_ns > COP__SWEEP_TIMEOUT_MAX) {
         COP__COUNT(node, ignored_malformed);
         return true;
     }
-    if (sender == node->rank || sender >= tree->n ||
-        !cop_tree_is_below(tree, node->rank, sender)) {
+    if (sender == self || sender >= tree->n ||
+        !cop_tree_is_below(tree, self, sender)) {
         COP__COUNT(node, ignored_not_ancestor);
         return true;
     }
@@ -377,7 +401,7 @@ static bool find_world(struct cop_node *node, const struct cop__msg_ask *message
 }
 
 static void join(struct cop_node *node, const struct cop__msg_ask *message,
-                 const struct cop_tree *tree, cop_rank parent)
+                 const struct cop_tree *tree, struct cop__roll *roll, cop_rank parent)
 {
     /* The mark of this frame has just ended the one before: its memory serves again. */
     cop__sweeps_reap(node, 1);
@@ -385,7 +409,7 @@ static void join(struct cop_node *node, const struct cop__msg_ask *message,
     if (!find_world(node, message, &world))
         return;
     struct cop__sweep *sweep =
-        create(node, tree, world, message->left_ns, message->payload);
+        create(node, tree, world, roll, message->left_ns, message->payload);
     cop_view_unref(world);
     if (!sweep) {
         cop__fail(node, COP_ENOMEM);
@@ -413,11 +437,31 @@ static void ask_again(struct cop_node *node, struct cop__sweep *sweep, cop_rank 
     cop__sweep_leave_suspect(node, sweep);
 }
 
-static void take_ask(struct cop_node *node, const struct cop__msg_ask *message,
-                     cop_id sender)
+/* Whom the question is about: as the sweep says if I am in it, else as the protocol reads it;
+ * the caller's reference. */
+static int find_roll(struct cop_node *node, const struct cop_frame *frame,
+                     const struct cop__msg_ask *message, struct cop__roll **out)
 {
-    struct cop_tree tree = asked_tree(node, message);
-    if (ignore_ask(node, message, sender, &tree))
+    const struct cop__protocol *protocol = node->stack->protocols[message->protocol];
+    const struct cop__sweep *sweep = cop__sweep_find(
+        node, message->initiator, message->incarnation, message->sequence);
+    *out = NULL;
+    if (!protocol->roll)
+        return 0;
+    if (sweep) {
+        *out = cop__roll_ref(sweep->roll);
+        return 0;
+    }
+    return protocol->roll(node, frame, message->payload, out);
+}
+
+static void take_question(struct cop_node *node, const struct cop__msg_ask *message,
+                          cop_id asker, struct cop__roll *roll, int refused)
+{
+    struct cop_tree tree = asked_tree(node, message, roll);
+    cop_rank sender = asked_rank(&tree, roll, asker);
+    if (!refused && ignore_ask(node, message, sender,
+                               asked_rank(&tree, roll, node->self), &tree))
         return;
     struct cop__origin *origin =
         hear_mark(node, message->initiator, message->incarnation, message->sequence,
@@ -431,11 +475,31 @@ static void take_ask(struct cop_node *node, const struct cop__msg_ask *message,
     } else if (cop__origin_is_over(origin, message->sequence) ||
                message->left_ns == 0) {
         COP__COUNT(node, ignored_sweep_over);
-        cop__sweep_say_done(node, sender, message->initiator, message->incarnation,
+        cop__sweep_say_done(node, asker, message->initiator, message->incarnation,
                             message->sequence);
+    } else if (refused) {
+        cop__sweep_say_refused(node, asker, message, refused);
     } else {
-        join(node, message, &tree, sender);
+        join(node, message, &tree, roll, sender);
     }
+}
+
+static void take_ask(struct cop_node *node, const struct cop_frame *frame,
+                     const struct cop__msg_ask *message)
+{
+    struct cop__roll *roll = NULL;
+    if (message->protocol >= node->stack->protocol_count) {
+        COP__COUNT(node, ignored_malformed);
+        return;
+    }
+    int status = find_roll(node, frame, message, &roll);
+    if (status == COP_EMALFORMED)
+        COP__COUNT(node, ignored_malformed);
+    else if (status == COP_ENOMEM)
+        cop__fail(node, COP_ENOMEM);
+    else if (status != COP_EAGAIN)
+        take_question(node, message, frame->header.sender, roll, status);
+    cop__roll_unref(roll);
 }
 
 /* S1, S2, S5, S7. */
@@ -447,7 +511,7 @@ void cop__on_ask(struct cop_node *node, const struct cop_frame *frame)
         return;
     }
     cop__sweeps_enter(node);
-    take_ask(node, &message, frame->header.sender);
+    take_ask(node, frame, &message);
     cop__sweeps_leave(node);
 }
 
@@ -532,20 +596,21 @@ static void change_one(struct cop_node *node, struct cop__sweep *sweep,
     bool replaced = change->kind == COP__CHANGE_REPLACED;
     if (change->id == sweep->initiator && lose_initiator(node, sweep, change))
         return;
-    if (!cop__sweep_has_rank(sweep, change->id))
+    cop_rank rank = cop__sweep_rank(sweep, change->id);
+    if (rank == COP_RANK_NONE)
         return;
     /* A new life of somebody above me knows nothing of this sweep. */
     if (replaced && !sweep->world &&
-        cop_tree_is_below(&sweep->tree, sweep->self, change->id) &&
-        cop__rankset_put(&sweep->strangers, change->id))
+        cop_tree_is_below(&sweep->tree, sweep->self, rank) &&
+        cop__rankset_put(&sweep->strangers, rank))
         cop__fail(node, COP_ENOMEM);
     /* That a new life is known is no loss where the new one takes part. */
-    bool lost = cop__sweep_is_lost(node, sweep, change->id);
+    bool lost = cop__sweep_is_lost(node, sweep, rank);
     if (change->kind == COP__CHANGE_SUSPECT || (replaced && (lost || !sweep->world)))
-        lose(node, sweep, change->id);
+        lose(node, sweep, rank);
     if ((replaced || change->kind == COP__CHANGE_ALIVE) &&
-        !cop__sweep_is_lost(node, sweep, change->id))
-        regain(node, sweep, change->id);
+        !cop__sweep_is_lost(node, sweep, rank))
+        regain(node, sweep, rank);
     cop__sweep_answer_if_complete(node, sweep);
 }
 
@@ -574,8 +639,9 @@ static void lose_by_view(struct cop_node *node, struct cop__sweep *sweep, cop_id
             cop__sweep_give_up(node, sweep, COP_ELOST);
         return;
     }
-    if (cop__sweep_has_rank(sweep, id) && cop__sweep_is_lost(node, sweep, id))
-        lose(node, sweep, id);
+    cop_rank rank = cop__sweep_rank(sweep, id);
+    if (rank != COP_RANK_NONE && cop__sweep_is_lost(node, sweep, rank))
+        lose(node, sweep, rank);
     cop__sweep_answer_if_complete(node, sweep);
 }
 
@@ -648,6 +714,29 @@ bool cop__sweep_wants_outcome(const struct cop__sweep *sweep)
 {
     return sweep->wants_outcome;
 }
+
+const struct cop_tree *cop__sweep_tree(const struct cop__sweep *sweep)
+{
+    return &sweep->tree;
+}
+
+bool cop__sweep_is_rooted_here(const struct cop_node *node,
+                               const struct cop__sweep *sweep)
+{
+    return cop__sweep_is_mine(node, sweep);
+}
+
+cop_id cop__sweep_initiator(const struct cop__sweep *sweep, cop_incarnation *out)
+{
+    *out = sweep->incarnation;
+    return sweep->initiator;
+}
+
+cop_rank cop__sweep_self(const struct cop__sweep *sweep) { return sweep->self; }
+
+void cop__sweep_set_user(struct cop__sweep *sweep, void *user) { sweep->user = user; }
+
+void *cop__sweep_user(const struct cop__sweep *sweep) { return sweep->user; }
 
 struct cop__bytes cop__sweep_request(const struct cop__sweep *sweep)
 {
