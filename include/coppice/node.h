@@ -90,7 +90,17 @@ enum cop_request_kind {
      * COP_EAGAIN: 64 to that member are under way.
      */
     COP_REQUEST_SEND,
+    /* Collectives: see coppice/coll.h, which has their arguments. */
+    COP_REQUEST_SERVICE,
+    COP_REQUEST_UNSERVICE,
+    COP_REQUEST_GROUP,
+    COP_REQUEST_GROUP_END,
+    COP_REQUEST_BCAST,
+    COP_REQUEST_CHECKED,
+    COP_REQUEST_REPLY,
+    COP_REQUEST_RESOLVED,
 };
+struct cop_coll;
 
 struct cop_request {
     enum cop_request_kind kind;
@@ -104,6 +114,7 @@ struct cop_request {
     uint32_t length;        /* SEND: below 1 MiB */
     const char *name;       /* INVITE */
     cop_incarnation incarnation; /* INVITE; REPORT: 0 for the present life */
+    const struct cop_coll *coll; /* collectives */
 };
 
 struct cop_event {
@@ -134,13 +145,14 @@ enum cop_effect_kind {
     COP_EFFECT_OUT, /* this life is over: 0 it left; COP_EREMOVED it was removed; COP_ELOST
                        it found nobody to let it in, and needs another invitation.
                        Nothing comes of the node any more; a new life may join */
+    COP_EFFECT_UPCALL, /* a service is to do something: read with cop_upcall (coppice/coll.h) */
 };
 
 struct cop_effect {
     enum cop_effect_kind kind;
     cop_id peer;
     struct cop_frame frame;
-    uint64_t token; /* COMPLETE; DELIVER: the sender's incarnation */
+    uint64_t token; /* COMPLETE; DELIVER: the sender's incarnation; UPCALL: the handle */
     int status;
     struct cop_buf *result; /* decode with cop_probe_result or cop_invitation */
     struct cop_view *view;  /* VIEW; a reference of the effect's own */
@@ -198,6 +210,8 @@ struct cop_detect {
 };
 #define COP_WITNESSES_MAX 16u
 
+struct cop_service; /* of coppice/coll.h */
+
 struct cop_config {
     cop_id self;
     cop_incarnation incarnation; /* of this life; larger than every earlier one */
@@ -216,6 +230,8 @@ struct cop_config {
     const char *address; /* where it listens; NULL: by the rule of the start */
     bool spare;
     struct cop_detect detect; /* not looked at where the view is fixed */
+    const struct cop_service *services; /* there from the first step on; copied */
+    uint32_t service_count;
 };
 
 /* COP_EINVAL if `self` is not in the view (with a fixed one), or a name or address is too

@@ -484,6 +484,26 @@ static void take_question(struct cop_node *node, const struct cop__msg_ask *mess
     }
 }
 
+/* Whoever has to find out whom a question is about does not do so for one that is over. */
+static bool is_over(struct cop_node *node, const struct cop_frame *frame,
+                    const struct cop__msg_ask *message)
+{
+    const struct cop__origin *origin =
+        hear_mark(node, message->initiator, message->incarnation, message->sequence,
+                  message->mark);
+    if (!origin)
+        return true;
+    if (!cop__origin_is_over(origin, message->sequence) && message->left_ns > 0)
+        return false;
+    if (cop__sweep_find(node, message->initiator, message->incarnation,
+                        message->sequence))
+        return false;
+    COP__COUNT(node, ignored_sweep_over);
+    cop__sweep_say_done(node, frame->header.sender, message->initiator,
+                        message->incarnation, message->sequence);
+    return true;
+}
+
 static void take_ask(struct cop_node *node, const struct cop_frame *frame,
                      const struct cop__msg_ask *message)
 {
@@ -492,6 +512,8 @@ static void take_ask(struct cop_node *node, const struct cop_frame *frame,
         COP__COUNT(node, ignored_malformed);
         return;
     }
+    if (node->stack->protocols[message->protocol]->roll && is_over(node, frame, message))
+        return;
     int status = find_roll(node, frame, message, &roll);
     if (status == COP_EMALFORMED)
         COP__COUNT(node, ignored_malformed);
@@ -674,6 +696,13 @@ static void on_view(struct cop_node *node, const struct cop_view *old)
          sweep = sweep->next)
         if (!sweep->over && !node->failed)
             lose_all_lost(node, sweep);
+    cop__sweeps_leave(node);
+}
+
+void cop__sweep_settle(struct cop_node *node, struct cop__sweep *sweep)
+{
+    cop__sweeps_enter(node);
+    cop__sweep_answer_if_complete(node, sweep);
     cop__sweeps_leave(node);
 }
 

@@ -112,6 +112,8 @@ void cop__sweep_forward(struct cop_node *node, struct cop__sweep *sweep);
 /* With a gate, instead of that: nobody below is asked by me. Takes over the reference. */
 void cop__sweep_refuse(struct cop_node *node, struct cop__sweep *sweep,
                        struct cop_buf *payload);
+/* After one of these, outside of on_ask: acts if there is nobody to wait for. */
+void cop__sweep_settle(struct cop_node *node, struct cop__sweep *sweep);
 /* Asks somebody who is owed again, with another payload. */
 void cop__sweep_ask_with(struct cop_node *node, struct cop__sweep *sweep, cop_rank rank,
                          struct cop__bytes payload);
