@@ -215,8 +215,9 @@ struct cop_upcall {
     const uint8_t *bytes; /* CHECK, RUN: the request; REPLY; RESOLVE: the 16 bytes */
     uint32_t length;
 };
-/* Reads an UPCALL effect; borrowed from it. COP_EMALFORMED: it is none. */
+/* Reads an UPCALL effect, or the record in it; borrowed from it. COP_EMALFORMED: it is none. */
 int cop_upcall(const struct cop_effect *effect, struct cop_upcall *out);
+int cop_upcall_read(const struct cop_buf *record, struct cop_upcall *out);
 
 /*
  * The tree of a call, seen from this member: its children, and for each how many members and

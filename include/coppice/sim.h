@@ -2,6 +2,7 @@
 #ifndef COPPICE_SIM_H
 #define COPPICE_SIM_H
 
+#include <coppice/coll.h>
 #include <coppice/node.h>
 #include <coppice/stats.h>
 
@@ -115,6 +116,9 @@ struct cop_sim_checker {
     /* Bytes that another member sent were delivered. */
     void (*on_deliver)(void *state, struct cop_sim *sim, cop_id node, cop_id from,
                        cop_incarnation incarnation, const struct cop_buf *bytes);
+    /* A service is told to do something. */
+    void (*on_upcall)(void *state, struct cop_sim *sim, cop_id node,
+                      const struct cop_upcall *upcall);
     /* A view was installed. */
     void (*on_view)(void *state, struct cop_sim *sim, cop_id node,
                     struct cop_view *view);
@@ -136,6 +140,10 @@ const struct cop_sim_checker *cop_sim_checker_probe(void);
 const struct cop_sim_checker *cop_sim_checker_member(void);
 /* What messages between members promise: once, in order, in the view of their sending. */
 const struct cop_sim_checker *cop_sim_checker_letter(void);
+
+/* What collectives promise: every living member runs a request once, the answer says who did
+ * and why the others did not, and nothing is left behind. */
+const struct cop_sim_checker *cop_sim_checker_coll(void);
 
 /* ---- actions --------------------------------------------------------------------- */
 
@@ -160,6 +168,10 @@ enum cop_sim_action_kind {
     COP_SIM_REPORT, /* a is told by somebody outside that b is dead */
     COP_SIM_SEND,   /* a sends request.token to b */
     COP_SIM_INQUIRE, /* a asks b how it is: request */
+    /* Collectives: request and coll. */
+    COP_SIM_GROUP,     /* a makes a group of `left` */
+    COP_SIM_GROUP_END, /* a ends a group */
+    COP_SIM_BCAST,     /* a broadcasts; services are as good as `mischief` lets them */
 };
 
 /* When an action is done. The latter two are for CRASH only: at message boundaries. */
@@ -178,6 +190,17 @@ struct cop_sim_set {
     uint32_t count;
 };
 
+/* What services do wrong, each of them at about one member in four. */
+enum cop_sim_mischief {
+    COP_SIM_NEVER_REPLIES = 1,
+    COP_SIM_REPLIES_TWICE = 2,
+    COP_SIM_REFUSES = 4,
+    COP_SIM_REPLIES_ERROR = 8,
+    COP_SIM_UNREGISTERS = 16, /* instead of replying */
+    COP_SIM_REPLIES_LATE = 32,
+};
+#define COP_SIM_MISCHIEF_ALL 63u
+
 struct cop_sim_action {
     enum cop_sim_action_kind kind;
     enum cop_sim_when when;
@@ -189,6 +212,8 @@ struct cop_sim_action {
     bool spare; /* JOIN */
     struct cop_sim_set left, right;
     struct cop_request request;
+    struct cop_coll coll; /* GROUP, GROUP_END, BCAST: without pointers */
+    uint32_t mischief;    /* BCAST: enum cop_sim_mischief */
 };
 
 /* ---- a simulation ---------------------------------------------------------------- */
@@ -212,6 +237,13 @@ struct cop_sim_config {
     uint32_t flags;                                /* enum cop_sim_flag */
     const struct cop_sim_actor *actor;             /* NULL: the real node */
     const struct cop_sim_checker *const *checkers; /* ends with NULL; may be NULL */
+    /* Services that every node has; NULL: one, number 1, which adds up fingerprints. */
+    const struct cop_service *services;
+    uint32_t service_count;
+    /* A service is told to do something: answer with cop_sim_answer. With services of one's
+     * own only. */
+    void (*upcall)(void *context, struct cop_sim *sim, cop_id node,
+                   const struct cop_upcall *upcall);
     /* A request ended. May call cop_sim_do. May be NULL. `result` is borrowed. */
     void (*complete)(void *context, struct cop_sim *sim, cop_id node, uint64_t token,
                      int status, struct cop_buf *result);
@@ -238,6 +270,13 @@ int cop_sim_do(struct cop_sim *sim, const struct cop_sim_action *action);
 /* Does it when it says. COP_EINVAL: its time is over, or a rank is not there;
  * COP_ENOMEM. */
 int cop_sim_at(struct cop_sim *sim, const struct cop_sim_action *action);
+
+/*
+ * What a service says: CHECKED, REPLY, RESOLVED (targets without tags) or UNSERVICE, given to
+ * the node after `delay_ns`, if it lives the same life then. Copied. COP_ENOMEM.
+ */
+int cop_sim_answer(struct cop_sim *sim, cop_id node, const struct cop_request *request,
+                   cop_time delay_ns);
 
 /* Runs one event. False if there is none, or after cop_sim_fail. */
 bool cop_sim_step(struct cop_sim *sim);
@@ -319,6 +358,9 @@ uint64_t cop_sim_node_bytes(const struct cop_sim *sim);
  *   T partition LIST > LIST (one way)        at T heal at T break A B        at T jump
  *   A D         at T lie A about B   at T join [spare]   at T leave A   at T report A
  *   about B   at T send A > B token K   at T inquire A about B [timeout T]   liveness
+ *   at T group A G now|lazy LIST [shape S] [token K]   at T endgroup A G [token K]   at T
+ *   bcast A [group G] [token K] [timeout T] [service-time T] [plain] [last] [alive]
+ *   [mischief M]
  *   (at the end: heal all, then
  *   everyone alive probes, and must name exactly the dead) until-complete        (stop
  *   when every probe has completed, not when all is quiet)
@@ -382,6 +424,7 @@ int cop_sim_script_try(const struct cop_sim_script *script, struct cop_sim_repor
 enum cop_sim_swarm_flag {
     COP_SIM_SWARM_LIES = 1,  /* with false suspicions */
     COP_SIM_SWARM_VIEWS = 2, /* views change; nodes come, leave and return */
+    COP_SIM_SWARM_COLL = 4,  /* collectives instead of probes */
 };
 
 /* The script that a seed stands for. */
@@ -435,6 +478,7 @@ struct cop_sim_explore {
     uint32_t lies;
     enum cop_quorum quorum; /* not FIXED: views change, and there is no probe */
     bool outcome;
+    bool coll;                         /* a broadcast to all, with HEAL, instead of a probe */
     bool timers;                       /* timers fire at any time */
     bool reduce;                       /* partial-order reduction by sleep sets */
     uint32_t depth_max;                /* 0: no bound */

@@ -275,6 +275,6 @@ cop_time cop_child_patience(const struct cop_node *node, uint64_t handle,
         return 0;
     const struct cop__branch *branch = &call->branches[child];
     return cop_tree_depth(&call->tree, branch->rank) *
-               cop__link_round_trip(node, call->group->roll->ids[branch->rank]) +
+               cop__trip_estimate(node, call->group->roll->ids[branch->rank]) +
            call->service_ns;
 }

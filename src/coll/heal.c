@@ -91,11 +91,11 @@ void cop__heal_contribute(struct cop_node *node, struct cop__call *call,
     struct cop__tally none = {0};
     struct cop_buf *made = NULL, *record = NULL;
     if (fault)
-        record = cop__record_fault(call->head.op, call->head.argument, call->lowest,
+        record = cop__verdict_fault(call->head.op, call->head.argument, call->lowest,
                                    fault);
     else if (cop__op_make(call->head.op, call->head.argument, node->self, reply,
                           &made) == 0)
-        record = cop__record_encode(call->head.op, call->head.argument, &none,
+        record = cop__verdict_encode(call->head.op, call->head.argument, &none,
                                     (struct cop__bytes){made->data, made->length});
     cop_buf_unref(made);
     if (!record)
@@ -119,7 +119,7 @@ static void on_strict(struct cop_node *node, struct cop__node_timer *timer)
 
 /* At the root: whose sub-trees nobody asked, and whether a version ends it all. */
 static void note_faults(struct cop_node *node, struct cop__call *call,
-                        const struct cop__record *record)
+                        const struct cop__verdict *record)
 {
     for (uint32_t i = 0; i < record->faults.count; i++) {
         struct cop__fault fault = cop__fault_at(record->faults, i);
@@ -135,7 +135,7 @@ static void note_faults(struct cop_node *node, struct cop__call *call,
 }
 
 /* What a record says of the one who sent it. */
-static struct cop__fault fault_of(const struct cop__record *record, cop_rank rank)
+static struct cop__fault fault_of(const struct cop__verdict *record, cop_rank rank)
 {
     struct cop__fault none = {0};
     for (uint32_t i = 0; i < record->faults.count; i++) {
@@ -150,12 +150,12 @@ static void on_part(struct cop_node *node, struct cop__sweep *sweep, cop_rank ra
                     int status, struct cop__bytes payload)
 {
     struct cop__call *call = call_of(sweep);
-    struct cop__record record = {0};
+    struct cop__verdict record = {0};
     struct cop__fault fault = {.status = status, .phase = COP_PHASE_REPLY};
     if (!call || call->over)
         return;
     if (status == 0) {
-        if (cop__record_decode(payload, &record))
+        if (cop__verdict_decode(payload, &record))
             return;
         fault = fault_of(&record, rank);
         if (call->is_root)
@@ -255,10 +255,10 @@ static struct cop_buf *on_refused(struct cop_node *node, struct cop__sweep *swee
         .tree = true,
     };
     if (head.kind == CALL_END && status == COP_ENOENT)
-        record = cop__record_encode(head.op, head.argument, &none,
+        record = cop__verdict_encode(head.op, head.argument, &none,
                                     (struct cop__bytes){NULL, 0});
     else
-        record = cop__record_fault(head.op, head.argument, 0, &fault);
+        record = cop__verdict_fault(head.op, head.argument, 0, &fault);
     if (!record)
         cop__fail(node, COP_ENOMEM);
     return record;
@@ -286,14 +286,14 @@ static void report(struct cop_node *node, struct cop__sweep *sweep,
                    struct cop__call *call, int status)
 {
     struct cop__sweep_result result;
-    struct cop__record record = {0};
+    struct cop__verdict record = {0};
     struct cop__tally tally = {0};
     if (cop__sweep_result(node, sweep, &result)) {
         cop__fail(node, COP_ENOMEM);
         return;
     }
     if (result.payload &&
-        (cop__record_decode((struct cop__bytes){result.payload->data,
+        (cop__verdict_decode((struct cop__bytes){result.payload->data,
                                                 result.payload->length},
                             &record) ||
          cop__tally_take(&tally, &record)))
@@ -337,8 +337,8 @@ const struct cop__protocol cop__coll_protocol = {
     .roll = find_roll,
     .gated = true,
     .on_ask = on_ask,
-    .fold = cop__record_fold,
-    .accept = cop__record_accept,
+    .fold = cop__verdict_fold,
+    .accept = cop__verdict_accept,
     .on_complete = on_complete,
     .on_outcome = on_outcome,
     .on_part = on_part,

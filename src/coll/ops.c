@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "coll/record.h"
+#include "coll/verdict.h"
 
 #include <stdlib.h>
 #include <string.h>

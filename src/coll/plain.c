@@ -42,7 +42,7 @@ static cop_time patience(const struct cop_node *node, const struct cop__call *ca
                          cop_rank child)
 {
     return cop_tree_depth(&call->tree, child) *
-               cop__link_round_trip(node, id_of(call, child)) +
+               cop__trip_estimate(node, id_of(call, child)) +
            call->service_ns;
 }
 
@@ -55,7 +55,7 @@ static void set_own_deadline(const struct cop_node *node, struct cop__call *call
         cop_time wait = patience(node, call, call->branches[i].rank);
         longest = wait > longest ? wait : longest;
     }
-    trip = cop__link_round_trip(node, call->is_root ? node->self : call->parent);
+    trip = cop__trip_estimate(node, call->is_root ? node->self : call->parent);
     call->deadline = node->now + longest + trip / 2;
 }
 
@@ -118,7 +118,7 @@ static void finish(struct cop_node *node, struct cop__call *call)
         cop__call_complete(node, call, status, &end);
     } else {
         send_return(node, call,
-                    cop__record_encode((uint8_t)COP_OP_STATUS, 0, &call->tally,
+                    cop__verdict_encode((uint8_t)COP_OP_STATUS, 0, &call->tally,
                                        reply_of(call)),
                     RETURN_LAST);
     }
@@ -146,7 +146,7 @@ void cop__plain_contribute(struct cop_node *node, struct cop__call *call,
         cop__fail(node, COP_ENOMEM);
     if (more) {
         send_return(node, call,
-                    cop__record_encode((uint8_t)COP_OP_STATUS, 0, &none, reply),
+                    cop__verdict_encode((uint8_t)COP_OP_STATUS, 0, &none, reply),
                     RETURN_MORE);
         return;
     }
@@ -323,7 +323,7 @@ static void refuse(struct cop_node *node, const struct cop__msg_call *message,
         .parent = sender,
         .begun = node->now,
     };
-    send_return(node, &none, cop__record_fault((uint8_t)COP_OP_STATUS, 0, 0, &fault),
+    send_return(node, &none, cop__verdict_fault((uint8_t)COP_OP_STATUS, 0, 0, &fault),
                 RETURN_REFUSED);
 }
 
@@ -382,7 +382,7 @@ void cop__on_call(struct cop_node *node, const struct cop_frame *frame)
 /* ---- hearing of others ----------------------------------------------------------- */
 
 static void take_last(struct cop_node *node, struct cop__call *call,
-                      struct cop__branch *branch, const struct cop__record *record,
+                      struct cop__branch *branch, const struct cop__verdict *record,
                       cop_time spent_ns)
 {
     struct cop__fault own = {0};
@@ -391,7 +391,7 @@ static void take_last(struct cop_node *node, struct cop__call *call,
     branch->owed = false;
     call->owed--;
     cop__unwatch(node, id);
-    cop__link_measure(node, id, took > spent_ns ? took - spent_ns : 0);
+    cop__trip_measure(node, id, took > spent_ns ? took - spent_ns : 0);
     for (uint32_t i = 0; i < record->faults.count; i++) {
         struct cop__fault fault = cop__fault_at(record->faults, i);
         if (fault.first <= branch->rank && branch->rank <= fault.last)
@@ -406,7 +406,7 @@ static void take_last(struct cop_node *node, struct cop__call *call,
 static void take_return(struct cop_node *node, struct cop__call *call,
                         struct cop__branch *branch,
                         const struct cop__msg_returned *message,
-                        const struct cop__record *record)
+                        const struct cop__verdict *record)
 {
     if (message->more == RETURN_MORE) {
         cop__call_part(node, call, id_of(call, branch->rank), 0, COP_PHASE_NONE, true,
@@ -422,7 +422,7 @@ static void take_return(struct cop_node *node, struct cop__call *call,
 
 /* Faults of a sub-tree name places in it. */
 static bool is_sane(const struct cop__call *call, const struct cop__branch *branch,
-                    const struct cop__record *record, bool refused)
+                    const struct cop__verdict *record, bool refused)
 {
     for (uint32_t i = 0; i < record->faults.count && !refused; i++) {
         struct cop__fault fault = cop__fault_at(record->faults, i);
@@ -437,10 +437,10 @@ static bool is_sane(const struct cop__call *call, const struct cop__branch *bran
 void cop__on_returned(struct cop_node *node, const struct cop_frame *frame)
 {
     struct cop__msg_returned message;
-    struct cop__record record;
+    struct cop__verdict record;
     const struct cop_buf *bytes = frame->payload;
     if (cop__decode_returned(bytes->data, bytes->length, &message) ||
-        cop__record_decode(message.record, &record)) {
+        cop__verdict_decode(message.record, &record)) {
         COP__COUNT(node, ignored_malformed);
         return;
     }

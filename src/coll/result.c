@@ -40,11 +40,15 @@ void cop__emit_upcall(struct cop_node *node, struct cop_upcall *upcall)
 
 int cop_upcall(const struct cop_effect *effect, struct cop_upcall *out)
 {
-    struct cop_upcall upcall = {0};
     if (effect->kind != COP_EFFECT_UPCALL || !effect->result)
         return COP_EMALFORMED;
-    struct cop__reader reader =
-        cop__reader(effect->result->data, effect->result->length);
+    return cop_upcall_read(effect->result, out);
+}
+
+int cop_upcall_read(const struct cop_buf *record, struct cop_upcall *out)
+{
+    struct cop_upcall upcall = {0};
+    struct cop__reader reader = cop__reader(record->data, record->length);
     upcall.kind = (enum cop_upcall_kind)cop__get_u8(&reader);
     upcall.handle = cop__get_u64(&reader);
     upcall.service = cop__get_u64(&reader);

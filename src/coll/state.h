@@ -3,7 +3,7 @@
 #define COP_COLL_STATE_H
 
 #include "coll/coll.h"
-#include "coll/record.h"
+#include "coll/verdict.h"
 #include "roster/roster.h"
 #include "sweep/roll.h"
 
@@ -151,7 +151,7 @@ struct cop__waiting {
 #define COP__DEFINITION_MAX (UINT32_C(512) << 10)
 
 /* Round trips of one link, as measured by calls. */
-struct cop__link {
+struct cop__trip {
     cop_id peer;
     cop_time smooth_ns, deviation_ns;
 };
@@ -170,7 +170,7 @@ struct cop__colls {
     uint64_t number; /* of my latest call without HEAL */
     struct cop__waiting *waiting;
     uint32_t waiting_count;
-    struct cop__link *links; /* by peer */
+    struct cop__trip *links; /* by peer */
     uint32_t link_count, link_capacity;
     struct cop__group *found; /* by the question under way, for the call it becomes */
     struct cop__group *resolved; /* of the frame that is taken again */
@@ -265,7 +265,7 @@ int cop__coll_start(struct cop_node *node, const struct cop_request *request,
                     enum cop__call_kind kind, struct cop__group *group);
 
 /* links.c */
-void cop__link_measure(struct cop_node *node, cop_id peer, cop_time took_ns);
-cop_time cop__link_round_trip(const struct cop_node *node, cop_id peer);
+void cop__trip_measure(struct cop_node *node, cop_id peer, cop_time took_ns);
+cop_time cop__trip_estimate(const struct cop_node *node, cop_id peer);
 
 #endif

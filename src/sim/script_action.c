@@ -27,7 +27,7 @@ static bool parse_range(const char *text, struct cop_sim_range *out)
 }
 
 /* "1-4,6": a list of ranges in one word. */
-static bool parse_set(struct cop__words *words, struct cop_sim_set *out)
+bool cop__parse_set(struct cop__words *words, struct cop_sim_set *out)
 {
     const char *word = cop__word_next(words);
     if (!word)
@@ -113,14 +113,14 @@ static bool parse_slow(struct cop__words *words, struct cop_sim_action *action)
 static bool parse_partition(struct cop__words *words, struct cop_sim_action *action)
 {
     action->kind = COP_SIM_PARTITION;
-    if (!parse_set(words, &action->left))
+    if (!cop__parse_set(words, &action->left))
         return false;
     action->one_way = cop__word_is(words, ">");
     if (!action->one_way && !cop__word_is(words, "|"))
         return cop__words_wrong(words,
                                 "partition needs '|', or '>' for one way, between "
                                 "its lists");
-    return parse_set(words, &action->right);
+    return cop__parse_set(words, &action->right);
 }
 
 static bool parse_pair(struct cop__words *words, struct cop_sim_action *action)
@@ -221,6 +221,9 @@ static const struct {
     {"report", COP_SIM_REPORT, parse_report},
     {"send", COP_SIM_SEND, parse_send},
     {"inquire", COP_SIM_INQUIRE, parse_inquire},
+    {"group", COP_SIM_GROUP, cop__parse_group},
+    {"endgroup", COP_SIM_GROUP_END, cop__parse_endgroup},
+    {"bcast", COP_SIM_BCAST, cop__parse_bcast},
 };
 
 static bool parse_verb(struct cop__words *words, struct cop_sim_action *action)
@@ -273,7 +276,7 @@ bool cop__parse_action(struct cop__words *words, struct cop_sim_script *script)
 
 /* ---- printing -------------------------------------------------------------------- */
 
-static void print_set(const struct cop_sim_set *set, char *out, size_t size)
+void cop__print_set(const struct cop_sim_set *set, char *out, size_t size)
 {
     size_t used = 0;
     for (uint32_t i = 0; i < set->count && used < size; i++) {
@@ -312,8 +315,8 @@ static void print_partition(const struct cop_sim_action *action, char *out, size
 {
     char left[200];
     char right[200];
-    print_set(&action->left, left, sizeof(left));
-    print_set(&action->right, right, sizeof(right));
+    cop__print_set(&action->left, left, sizeof(left));
+    cop__print_set(&action->right, right, sizeof(right));
     snprintf(out, size, "partition %s %s %s", left, action->one_way ? ">" : "|", right);
 }
 
@@ -383,6 +386,11 @@ static void print_verb(const struct cop_sim_action *action, char *out, size_t si
         snprintf(out, size, "inquire %u about %u%s%s", a, b,
                  action->request.timeout_ns ? " timeout " : "",
                  action->request.timeout_ns ? time : "");
+        return;
+    case COP_SIM_GROUP:
+    case COP_SIM_GROUP_END:
+    case COP_SIM_BCAST:
+        cop__print_coll(action, out, size);
         return;
     }
 }

@@ -2,6 +2,7 @@
 #include <coppice/sim.h>
 
 #include "base/random.h"
+#include "sim/swarm.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -458,6 +459,8 @@ int cop_sim_swarm_script(uint64_t seed, uint32_t flags, struct cop_sim_script *o
     draw_faults(&draw);
     if (views)
         draw_moves(&draw);
+    if (draw.error == 0 && (flags & COP_SIM_SWARM_COLL))
+        draw.error = cop__swarm_collectives(&script);
     if (draw.error == 0)
         draw.error = reread(&script);
     if (draw.error) {

@@ -34,6 +34,7 @@ enum telling {
     TELL_VIEW,
     TELL_DEGRADED,
     TELL_OUT,
+    TELL_UPCALL,
     TELL_GUEST
 };
 struct told {
@@ -179,6 +180,9 @@ static void carry_out(struct cop__tcp *tcp, const struct cop_effect *effect)
     case COP_EFFECT_OUT:
         tell_effect(tcp, TELL_OUT, effect);
         break;
+    case COP_EFFECT_UPCALL:
+        tell_effect(tcp, TELL_UPCALL, effect);
+        break;
     }
     if (error != 0)
         stop_node(tcp, error);
@@ -290,6 +294,10 @@ static void tell(const struct cop__tcp_config *config, const struct told *told)
     case TELL_OUT:
         if (config->out)
             config->out(context, told->status);
+        return;
+    case TELL_UPCALL:
+        if (config->upcall)
+            config->upcall(context, told->result);
         return;
     case TELL_GUEST:
         config->guest(context, told->token, told->result);
@@ -447,6 +455,8 @@ static int create_node(struct cop__tcp *tcp)
         .quorum_ids = tcp->config.quorum_ids,
         .quorum_count = tcp->config.quorum_count,
         .detect = tcp->config.detect,
+        .services = tcp->config.services,
+        .service_count = tcp->config.service_count,
         .name = tcp->config.name,
         .address = tcp->config.where,
         .spare = tcp->config.spare,

@@ -41,6 +41,8 @@ struct cop__tcp_config {
     struct cop_detect detect;
     const char *name, *where; /* `where`: its address as the others are told it */
     bool spare;
+    const struct cop_service *services; /* as there */
+    uint32_t service_count;
 
     int listen_fd; /* bound and listening, TCP or Unix; the driver owns it from now on */
     /* The address of a member; called when one is needed. 0 or COP_ENOENT. */
@@ -58,6 +60,8 @@ struct cop__tcp_config {
     void (*deliver)(void *context, cop_id from, cop_incarnation incarnation,
                     struct cop_buf *bytes);
     void (*out)(void *context, int why);
+    /* A service is to do something: the record of an UPCALL effect. Borrowed. */
+    void (*upcall)(void *context, struct cop_buf *record);
     /*
      * Somebody who is no member, and need not become one, sent a COMMAND to the address of
      * members. NULL: such are cut off. The payload is borrowed.

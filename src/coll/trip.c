@@ -27,7 +27,7 @@ static uint32_t place_of(const struct cop__colls *colls, cop_id peer)
     return low;
 }
 
-static struct cop__link *add(struct cop__colls *colls, uint32_t at, cop_id peer)
+static struct cop__trip *add(struct cop__colls *colls, uint32_t at, cop_id peer)
 {
     if (colls->link_count == LINKS_MAX)
         return NULL;
@@ -42,16 +42,16 @@ static struct cop__link *add(struct cop__colls *colls, uint32_t at, cop_id peer)
     memmove(colls->links + at + 1, colls->links + at,
             (colls->link_count - at) * sizeof *colls->links);
     colls->link_count++;
-    colls->links[at] = (struct cop__link){.peer = peer};
+    colls->links[at] = (struct cop__trip){.peer = peer};
     return &colls->links[at];
 }
 
-void cop__link_measure(struct cop_node *node, cop_id peer, cop_time took_ns)
+void cop__trip_measure(struct cop_node *node, cop_id peer, cop_time took_ns)
 {
     struct cop__colls *colls = cop__colls(node);
     uint32_t at = place_of(colls, peer);
     bool known = at < colls->link_count && colls->links[at].peer == peer;
-    struct cop__link *link = known ? &colls->links[at] : add(colls, at, peer);
+    struct cop__trip *link = known ? &colls->links[at] : add(colls, at, peer);
     if (!link)
         return;
     if (link->smooth_ns == 0) {
@@ -65,7 +65,7 @@ void cop__link_measure(struct cop_node *node, cop_id peer, cop_time took_ns)
     link->smooth_ns = link->smooth_ns - link->smooth_ns / 8 + took_ns / 8;
 }
 
-cop_time cop__link_round_trip(const struct cop_node *node, cop_id peer)
+cop_time cop__trip_estimate(const struct cop_node *node, cop_id peer)
 {
     const struct cop__colls *colls = cop__colls(node);
     uint32_t at = place_of(colls, peer);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef COP_COLL_RECORD_H
-#define COP_COLL_RECORD_H
+#ifndef COP_COLL_VERDICT_H
+#define COP_COLL_VERDICT_H
 
 #include "wire/codec.h"
 
@@ -30,7 +30,7 @@ int cop__tally_settle(struct cop__tally *tally);
 void cop__tally_fini(struct cop__tally *tally);
 void cop__tally_lower(struct cop__tally *tally, uint32_t version);
 
-struct cop__record {
+struct cop__verdict {
     uint32_t lowest;
     uint8_t op;
     uint32_t argument;
@@ -41,19 +41,19 @@ struct cop__record {
 struct cop__fault cop__fault_at(struct cop__list list, uint32_t i);
 void cop__fault_put(struct cop__writer *writer, const struct cop__fault *fault);
 /* Adds all faults and the version of a record. */
-int cop__tally_take(struct cop__tally *tally, const struct cop__record *record);
+int cop__tally_take(struct cop__tally *tally, const struct cop__verdict *record);
 
 /* NULL: no memory. */
-struct cop_buf *cop__record_encode(uint8_t op, uint32_t argument,
+struct cop_buf *cop__verdict_encode(uint8_t op, uint32_t argument,
                                    const struct cop__tally *tally,
                                    struct cop__bytes data);
 /* One record for one failure. */
-struct cop_buf *cop__record_fault(uint8_t op, uint32_t argument, uint32_t version,
+struct cop_buf *cop__verdict_fault(uint8_t op, uint32_t argument, uint32_t version,
                                   const struct cop__fault *fault);
-int cop__record_decode(struct cop__bytes bytes, struct cop__record *out);
+int cop__verdict_decode(struct cop__bytes bytes, struct cop__verdict *out);
 /* For the sweep: what may be folded, and folding. */
-bool cop__record_accept(struct cop__bytes bytes);
-struct cop_buf *cop__record_fold(const struct cop__bytes *payloads, uint32_t count);
+bool cop__verdict_accept(struct cop__bytes bytes);
+struct cop_buf *cop__verdict_fold(const struct cop__bytes *payloads, uint32_t count);
 
 /* ---- operations (ops.c) ---------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "coll/record.h"
+#include "coll/verdict.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -113,7 +113,7 @@ struct cop__fault cop__fault_at(struct cop__list list, uint32_t i)
     return fault;
 }
 
-int cop__tally_take(struct cop__tally *tally, const struct cop__record *record)
+int cop__tally_take(struct cop__tally *tally, const struct cop__verdict *record)
 {
     cop__tally_lower(tally, record->lowest);
     for (uint32_t i = 0; i < record->faults.count; i++) {
@@ -126,7 +126,7 @@ int cop__tally_take(struct cop__tally *tally, const struct cop__record *record)
 
 /* ---- records --------------------------------------------------------------------- */
 
-struct cop_buf *cop__record_encode(uint8_t op, uint32_t argument,
+struct cop_buf *cop__verdict_encode(uint8_t op, uint32_t argument,
                                    const struct cop__tally *tally,
                                    struct cop__bytes data)
 {
@@ -145,18 +145,18 @@ struct cop_buf *cop__record_encode(uint8_t op, uint32_t argument,
     return buf;
 }
 
-struct cop_buf *cop__record_fault(uint8_t op, uint32_t argument, uint32_t version,
+struct cop_buf *cop__verdict_fault(uint8_t op, uint32_t argument, uint32_t version,
                                   const struct cop__fault *fault)
 {
     struct cop__fault one = *fault;
     struct cop__tally tally = {.items = &one, .count = 1, .lowest = version};
-    return cop__record_encode(op, argument, &tally, (struct cop__bytes){NULL, 0});
+    return cop__verdict_encode(op, argument, &tally, (struct cop__bytes){NULL, 0});
 }
 
-int cop__record_decode(struct cop__bytes bytes, struct cop__record *out)
+int cop__verdict_decode(struct cop__bytes bytes, struct cop__verdict *out)
 {
     struct cop__reader reader = cop__reader(bytes.data, bytes.length);
-    struct cop__record record;
+    struct cop__verdict record;
     record.lowest = cop__get_u32(&reader);
     record.op = cop__get_u8(&reader);
     record.argument = cop__get_u32(&reader);
@@ -174,10 +174,10 @@ int cop__record_decode(struct cop__bytes bytes, struct cop__record *out)
     return 0;
 }
 
-bool cop__record_accept(struct cop__bytes bytes)
+bool cop__verdict_accept(struct cop__bytes bytes)
 {
-    struct cop__record record;
-    return cop__record_decode(bytes, &record) == 0 &&
+    struct cop__verdict record;
+    return cop__verdict_decode(bytes, &record) == 0 &&
            cop__op_check(record.op, record.argument, record.data);
 }
 
@@ -185,12 +185,12 @@ bool cop__record_accept(struct cop__bytes bytes)
 static struct cop_buf *fold(const struct cop__bytes *payloads, uint32_t count,
                             struct cop__bytes *datas, struct cop__tally *tally)
 {
-    struct cop__record first, record;
+    struct cop__verdict first, record;
     uint32_t used = 0;
-    if (cop__record_decode(payloads[0], &first))
+    if (cop__verdict_decode(payloads[0], &first))
         return NULL;
     for (uint32_t i = 0; i < count; i++) {
-        if (cop__record_decode(payloads[i], &record) || record.op != first.op ||
+        if (cop__verdict_decode(payloads[i], &record) || record.op != first.op ||
             record.argument != first.argument)
             continue;
         if (cop__tally_take(tally, &record))
@@ -202,13 +202,13 @@ static struct cop_buf *fold(const struct cop__bytes *payloads, uint32_t count,
     struct cop_buf *data = cop__op_fold(first.op, first.argument, datas, used);
     if (!data)
         return NULL;
-    struct cop_buf *buf = cop__record_encode(first.op, first.argument, tally,
+    struct cop_buf *buf = cop__verdict_encode(first.op, first.argument, tally,
                                              (struct cop__bytes){data->data, data->length});
     cop_buf_unref(data);
     return buf;
 }
 
-struct cop_buf *cop__record_fold(const struct cop__bytes *payloads, uint32_t count)
+struct cop_buf *cop__verdict_fold(const struct cop__bytes *payloads, uint32_t count)
 {
     struct cop__tally tally = {0};
     struct cop__bytes *datas = malloc(count * sizeof *datas);
