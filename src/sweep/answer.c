@@ -136,6 +136,7 @@ static int gather_pieces(const struct cop__sweep *sweep, struct answer *out)
     return 0;
 }
 
+/* NULL: no memory. */
 static struct cop_buf *make_answer(const struct cop_node *node,
                                    const struct cop__sweep *sweep)
 {
@@ -145,6 +146,27 @@ static struct cop_buf *make_answer(const struct cop_node *node,
     if (!error && sweep->part_count > 0)
         error = sweep->pieces ? gather_pieces(sweep, &answer)
                               : gather_folded(node, sweep, &answer);
+    struct cop_buf *frame = error ? NULL : encode_answer(node, sweep, &answer);
+    fini_answer(&answer);
+    return frame;
+}
+
+/* One part alone; with all losses if it is the last that is said. */
+static struct cop_buf *make_piece(const struct cop_node *node,
+                                  const struct cop__sweep *sweep, uint32_t i, bool last)
+{
+    struct answer answer;
+    init_answer(&answer);
+    int error = last ? gather_lost(node, sweep, &answer) : 0;
+    if (sweep->pieces)
+        answer.flags = ANSWER_PIECES;
+    if (!error && i < sweep->part_count) {
+        const struct cop__part *part = &sweep->parts[i];
+        error = reserve(&answer, part_bytes(&part->cover, part->payload));
+        struct cop__writer writer =
+            cop__writer(answer.parts, error ? 0 : answer.length);
+        put_part(&writer, &part->cover, part->payload);
+    }
     struct cop_buf *frame = error ? NULL : encode_answer(node, sweep, &answer);
     fini_answer(&answer);
     return frame;
@@ -176,9 +198,41 @@ static void send_to_askers(struct cop_node *node, struct cop__sweep *sweep,
     cop_buf_unref(frame);
 }
 
+/* To one, or (NONE) to all who asked; takes over the reference. */
+static void send_answer(struct cop_node *node, struct cop__sweep *sweep, cop_rank to,
+                        struct cop_buf *frame)
+{
+    if (to == COP_RANK_NONE)
+        send_to_askers(node, sweep, frame);
+    else
+        cop__sweep_send(node, sweep, to, COP__KIND_ANSWER, frame);
+}
+
+/*
+ * What does not fit one message goes in as many as there are parts. Mine is the last: it is
+ * the one by which I have answered.
+ */
+static void say_answer(struct cop_node *node, struct cop__sweep *sweep, cop_rank to)
+{
+    uint32_t own = sweep->part_count;
+    struct cop_buf *frame = make_answer(node, sweep);
+    if (!frame || frame->length <= COP__FRAME_MAX) {
+        send_answer(node, sweep, to, frame);
+        return;
+    }
+    cop_buf_unref(frame);
+    for (uint32_t i = 0; i < sweep->part_count; i++) {
+        if (sweep->parts[i].source == sweep->self)
+            own = i;
+        else
+            send_answer(node, sweep, to, make_piece(node, sweep, i, false));
+    }
+    send_answer(node, sweep, to, make_piece(node, sweep, own, true));
+}
+
 void cop__sweep_answer_to(struct cop_node *node, struct cop__sweep *sweep, cop_rank to)
 {
-    cop__sweep_send(node, sweep, to, COP__KIND_ANSWER, make_answer(node, sweep));
+    say_answer(node, sweep, to);
 }
 
 /* Lowest of the initiator's earlier sweeps that still waits here for its outcome. */
@@ -247,7 +301,7 @@ void cop__sweep_answer_now(struct cop_node *node, struct cop__sweep *sweep)
     bool first = !sweep->answered;
     sweep->answered = true;
     sweep->refining = false;
-    send_to_askers(node, sweep, make_answer(node, sweep));
+    say_answer(node, sweep, COP_RANK_NONE);
     cop__sweep_mind_parent(node, sweep);
     if (first && cop__sweep_protocol(node, sweep)->on_answered)
         cop__sweep_protocol(node, sweep)->on_answered(node, sweep);
