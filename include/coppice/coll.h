@@ -79,7 +79,7 @@ enum cop_upcall_kind {
 struct cop_service {
     uint64_t id;
     uint32_t version; /* the highest of its requests that it understands */
-    uint32_t wants;   /* COP_WANTS(COP_UPCALL_...); without RUN it replies with nothing */
+    uint32_t wants; /* COP_WANTS(COP_UPCALL_...); without RUN it replies with nothing */
 };
 
 /* ---- groups ---------------------------------------------------------------------- */
@@ -125,10 +125,12 @@ enum cop_op {
 /* ---- requests -------------------------------------------------------------------- */
 
 enum cop_bcast_flag {
-    COP_BCAST_HEAL = 1,   /* see above */
-    COP_BCAST_LAST = 2,   /* the group ends with it. COP_EAGAIN while others are under way */
-    COP_BCAST_ALIVE = 4,  /* only to those of the group that are not known to be dead */
-    COP_BCAST_STRICT = 8, /* a member with a lower version refuses, and that ends it all */
+    COP_BCAST_HEAL = 1, /* see above */
+    COP_BCAST_LAST =
+        2, /* the group ends with it. COP_EAGAIN while others are under way */
+    COP_BCAST_ALIVE = 4, /* only to those of the group that are not known to be dead */
+    COP_BCAST_STRICT =
+        8, /* a member with a lower version refuses, and that ends it all */
 };
 
 /* One payload for one member (scatter); the others get that of the request. */
@@ -203,13 +205,13 @@ struct cop_upcall {
     enum cop_upcall_kind kind;
     uint64_t handle;
     uint64_t service;
-    uint64_t group;    /* number here; COP_GROUP_ALL */
-    cop_id root;       /* who broadcasts */
-    uint32_t version;  /* CHECK, RUN */
-    cop_id peer;       /* REPLY: whose */
-    int status;        /* REPLY, DONE, SENT */
-    enum cop_phase phase; /* REPLY */
-    bool more;         /* REPLY, without HEAL: another one of it follows */
+    uint64_t group;             /* number here; COP_GROUP_ALL */
+    cop_id root;                /* who broadcasts */
+    uint32_t version;           /* CHECK, RUN */
+    cop_id peer;                /* REPLY: whose */
+    int status;                 /* REPLY, DONE, SENT */
+    enum cop_phase phase;       /* REPLY */
+    bool more;                  /* REPLY, without HEAL: another one of it follows */
     const struct cop_tag *tags; /* CHECK, RUN */
     uint32_t tag_count;
     const uint8_t *bytes; /* CHECK, RUN: the request; REPLY; RESOLVE: the 16 bytes */

@@ -152,7 +152,8 @@ struct cop_effect {
     enum cop_effect_kind kind;
     cop_id peer;
     struct cop_frame frame;
-    uint64_t token; /* COMPLETE; DELIVER: the sender's incarnation; UPCALL: the handle */
+    uint64_t
+        token; /* COMPLETE; DELIVER: the sender's incarnation; UPCALL: the handle */
     int status;
     struct cop_buf *result; /* decode with cop_probe_result or cop_invitation */
     struct cop_view *view;  /* VIEW; a reference of the effect's own */
@@ -229,7 +230,7 @@ struct cop_config {
     const char *name;    /* NULL: the one that its id has in the view */
     const char *address; /* where it listens; NULL: by the rule of the start */
     bool spare;
-    struct cop_detect detect; /* not looked at where the view is fixed */
+    struct cop_detect detect;           /* not looked at where the view is fixed */
     const struct cop_service *services; /* there from the first step on; copied */
     uint32_t service_count;
 };

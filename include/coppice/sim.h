@@ -163,10 +163,10 @@ enum cop_sim_action_kind {
     COP_SIM_JUMP,      /* the clock of a jumps forward by amount_ns */
     COP_SIM_LIE,       /* a is told that b refused, though b may live */
     /* Where views change: */
-    COP_SIM_JOIN,   /* somebody new comes, as a spare if `spare` */
-    COP_SIM_LEAVE,  /* a says goodbye */
-    COP_SIM_REPORT, /* a is told by somebody outside that b is dead */
-    COP_SIM_SEND,   /* a sends request.token to b */
+    COP_SIM_JOIN,    /* somebody new comes, as a spare if `spare` */
+    COP_SIM_LEAVE,   /* a says goodbye */
+    COP_SIM_REPORT,  /* a is told by somebody outside that b is dead */
+    COP_SIM_SEND,    /* a sends request.token to b */
     COP_SIM_INQUIRE, /* a asks b how it is: request */
     /* Collectives: request and coll. */
     COP_SIM_GROUP,     /* a makes a group of `left` */
@@ -401,10 +401,10 @@ struct cop_sim_report {
     uint32_t dead, silent;
     /* Where views change: the latest one, and how it came about. */
     cop_epoch epoch;
-    uint32_t members, installed; /* how many it has, and how many of them have it */
-    cop_time installed_ns;       /* when the last of them got it */
+    uint32_t members, installed;   /* how many it has, and how many of them have it */
+    cop_time installed_ns;         /* when the last of them got it */
     struct cop_change_times times; /* at its root */
-    uint64_t node_bytes; /* private memory of all nodes at the end */
+    uint64_t node_bytes;           /* private memory of all nodes at the end */
     struct cop_stats stats;
 };
 
@@ -478,12 +478,12 @@ struct cop_sim_explore {
     uint32_t lies;
     enum cop_quorum quorum; /* not FIXED: views change, and there is no probe */
     bool outcome;
-    bool coll;                         /* a broadcast to all, with HEAL, instead of a probe */
-    bool timers;                       /* timers fire at any time */
-    bool reduce;                       /* partial-order reduction by sleep sets */
-    uint32_t depth_max;                /* 0: no bound */
-    uint64_t memory_max;               /* bytes; 0: 4 GiB */
-    const struct cop_sim_actor *actor; /* NULL: the real node */
+    bool coll;           /* a broadcast to all, with HEAL, instead of a probe */
+    bool timers;         /* timers fire at any time */
+    bool reduce;         /* partial-order reduction by sleep sets */
+    uint32_t depth_max;  /* 0: no bound */
+    uint64_t memory_max; /* bytes; 0: 4 GiB */
+    const struct cop_sim_actor *actor;             /* NULL: the real node */
     const struct cop_sim_checker *const *checkers; /* NULL: those of this header */
     /* Tells how far it is, now and then; false ends it. May be NULL. */
     bool (*progress)(void *context, uint64_t states, uint32_t depth);

@@ -111,7 +111,8 @@ int cop__coll_register(struct cop_node *node, const struct cop_service *services
         if (colls->service_count == COP_SERVICES_MAX)
             return COP_ETOOBIG;
         if (colls->service_count == colls->service_capacity) {
-            uint32_t capacity = colls->service_capacity ? 2 * colls->service_capacity : 2;
+            uint32_t capacity =
+                colls->service_capacity ? 2 * colls->service_capacity : 2;
             void *grown = realloc(colls->services, capacity * sizeof *colls->services);
             if (!grown)
                 return COP_ENOMEM;
@@ -132,7 +133,8 @@ static bool wants(const struct cop_node *node, const struct cop__call *call,
                   enum cop_upcall_kind kind)
 {
     const struct cop_service *service =
-        call->head.kind == CALL_RUN ? cop__service_find(node, call->head.service) : NULL;
+        call->head.kind == CALL_RUN ? cop__service_find(node, call->head.service)
+                                    : NULL;
     return service && (service->wants & COP_WANTS(kind)) != 0;
 }
 
@@ -233,7 +235,8 @@ static void forward(struct cop_node *node, struct cop__call *call)
 }
 
 static void contribute(struct cop_node *node, struct cop__call *call,
-                       const struct cop__fault *fault, struct cop__bytes reply, bool more)
+                       const struct cop__fault *fault, struct cop__bytes reply,
+                       bool more)
 {
     call->replied = !more;
     if (call->sweep)
@@ -371,8 +374,8 @@ static int check_bytes(struct cop_node *node, const struct cop__call *call,
     struct cop_buf *made = NULL;
     if (!call->sweep)
         return 0;
-    int error = cop__op_make(call->head.op, call->head.argument, node->self, reply,
-                             &made);
+    int error =
+        cop__op_make(call->head.op, call->head.argument, node->self, reply, &made);
     cop_buf_unref(made);
     return error;
 }

@@ -80,7 +80,8 @@ static void digest_state(const struct cop_node *node, struct cop__digest *digest
     const struct cop__colls *colls = cop__colls(node);
     cop__digest_word(digest, colls->handle);
     cop__digest_word(digest, (uint64_t)colls->group_count << 32 | colls->call_count);
-    cop__digest_word(digest, (uint64_t)colls->waiting_count << 32 | colls->service_count);
+    cop__digest_word(digest,
+                     (uint64_t)colls->waiting_count << 32 | colls->service_count);
     for (const struct cop__group *group = colls->groups; group; group = group->next) {
         cop__digest_word(digest, group->number);
         cop__digest_bytes(digest, group->digest, sizeof group->digest);

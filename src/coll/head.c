@@ -53,8 +53,8 @@ struct cop_buf *cop__head_encode(const struct cop__head *head)
 
 static bool is_possible(const struct cop__head *head)
 {
-    return head->kind < CALL_KINDS && head->origin < GROUP_KINDS && head->op < COP_OPS &&
-           head->service_ns <= COP__SWEEP_TIMEOUT_MAX &&
+    return head->kind < CALL_KINDS && head->origin < GROUP_KINDS &&
+           head->op < COP_OPS && head->service_ns <= COP__SWEEP_TIMEOUT_MAX &&
            (head->op != COP_OP_TOP ||
             (head->argument > 0 && head->argument <= COP_TOP_MAX)) &&
            (head->kind == CALL_RUN || head->origin == GROUP_REGULAR);
@@ -92,8 +92,7 @@ int cop__head_decode(struct cop__bytes bytes, struct cop__head *out)
 
 struct cop__bytes cop__head_payload(const struct cop__head *head, cop_id id)
 {
-    struct cop__reader reader =
-        cop__reader(head->portions.data, head->portions.length);
+    struct cop__reader reader = cop__reader(head->portions.data, head->portions.length);
     while (!reader.failed && reader.at < reader.end) {
         cop_id of = cop__get_u32(&reader);
         struct cop__bytes bytes = cop__get_bytes(&reader);

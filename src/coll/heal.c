@@ -91,12 +91,12 @@ void cop__heal_contribute(struct cop_node *node, struct cop__call *call,
     struct cop__tally none = {0};
     struct cop_buf *made = NULL, *record = NULL;
     if (fault)
-        record = cop__verdict_fault(call->head.op, call->head.argument, call->lowest,
-                                   fault);
+        record =
+            cop__verdict_fault(call->head.op, call->head.argument, call->lowest, fault);
     else if (cop__op_make(call->head.op, call->head.argument, node->self, reply,
                           &made) == 0)
         record = cop__verdict_encode(call->head.op, call->head.argument, &none,
-                                    (struct cop__bytes){made->data, made->length});
+                                     (struct cop__bytes){made->data, made->length});
     cop_buf_unref(made);
     if (!record)
         cop__fail(node, COP_ENOMEM);
@@ -126,7 +126,8 @@ static void note_faults(struct cop_node *node, struct cop__call *call,
         if (fault.tree && cop__rankset_put(&call->refusers, fault.first))
             cop__fail(node, COP_ENOMEM);
     }
-    if (record->lowest && (call->head.flags & COP_BCAST_STRICT) && !call->strict_failed) {
+    if (record->lowest && (call->head.flags & COP_BCAST_STRICT) &&
+        !call->strict_failed) {
         call->strict_failed = true;
         cop__tally_lower(&call->tally, record->lowest);
         call->timer.fire = on_strict;
@@ -230,7 +231,8 @@ static bool give_definition(struct cop_node *node, struct cop__sweep *sweep,
         cop__fail(node, COP_ENOMEM);
         return true;
     }
-    cop__sweep_ask_with(node, sweep, rank, (struct cop__bytes){bytes->data, bytes->length});
+    cop__sweep_ask_with(node, sweep, rank,
+                        (struct cop__bytes){bytes->data, bytes->length});
     cop_buf_unref(bytes);
     return true;
 }
@@ -256,7 +258,7 @@ static struct cop_buf *on_refused(struct cop_node *node, struct cop__sweep *swee
     };
     if (head.kind == CALL_END && status == COP_ENOENT)
         record = cop__verdict_encode(head.op, head.argument, &none,
-                                    (struct cop__bytes){NULL, 0});
+                                     (struct cop__bytes){NULL, 0});
     else
         record = cop__verdict_fault(head.op, head.argument, 0, &fault);
     if (!record)
@@ -293,9 +295,9 @@ static void report(struct cop_node *node, struct cop__sweep *sweep,
         return;
     }
     if (result.payload &&
-        (cop__verdict_decode((struct cop__bytes){result.payload->data,
-                                                result.payload->length},
-                            &record) ||
+        (cop__verdict_decode(
+             (struct cop__bytes){result.payload->data, result.payload->length},
+             &record) ||
          cop__tally_take(&tally, &record)))
         cop__fail(node, COP_ENOMEM);
     struct cop__end end = {

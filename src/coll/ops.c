@@ -82,7 +82,8 @@ static void read_count(struct cop__reader *reader, struct entry *out)
     out->ranges = cop__get_u32(reader);
     uint32_t length = cop__get_u32(reader);
     uint64_t left = (uint64_t)(reader->end - reader->at);
-    if (reader->failed || out->ranges == 0 || (uint64_t)out->ranges * 8 + length > left) {
+    if (reader->failed || out->ranges == 0 ||
+        (uint64_t)out->ranges * 8 + length > left) {
         reader->failed = true;
         return;
     }
@@ -193,8 +194,8 @@ static int put_value(struct cop__writer *writer, const struct entry *entries,
     for (uint32_t i = 1; i < total; i++) {
         if (ranges[i].first <= ranges[kept].last ||
             ranges[i].first == ranges[kept].last + 1)
-            ranges[kept].last = ranges[i].last > ranges[kept].last ? ranges[i].last
-                                                                   : ranges[kept].last;
+            ranges[kept].last =
+                ranges[i].last > ranges[kept].last ? ranges[i].last : ranges[kept].last;
         else
             ranges[++kept] = ranges[i];
     }
@@ -384,8 +385,7 @@ static bool next_of(const struct cop_bcast_result *result, uint32_t *at,
 {
     if (*at >= result->length)
         return false;
-    struct cop__reader reader =
-        cop__reader(result->bytes + *at, result->length - *at);
+    struct cop__reader reader = cop__reader(result->bytes + *at, result->length - *at);
     if (!next((uint8_t)result->op, &reader, out))
         return false;
     *at += out->size;

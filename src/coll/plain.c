@@ -119,7 +119,7 @@ static void finish(struct cop_node *node, struct cop__call *call)
     } else {
         send_return(node, call,
                     cop__verdict_encode((uint8_t)COP_OP_STATUS, 0, &call->tally,
-                                       reply_of(call)),
+                                        reply_of(call)),
                     RETURN_LAST);
     }
     cop__call_end(node, call, 0);

@@ -100,11 +100,11 @@ static void mark_faults(const struct cop__call *call, const struct cop__end *end
             bool own = rank >= fault->first && rank <= fault->last;
             if (!own && !(below && cop_tree_is_below(end->tree, rank, fault->first)))
                 continue;
-            cop_rank at = own ? (fault->at == COP_RANK_NONE ? rank : fault->at)
-                              : fault->first;
-            marks[rank] = (struct cop_failure){id_at(call, rank), id_at(call, at),
-                                               fault->status,
-                                               (enum cop_phase)fault->phase};
+            cop_rank at =
+                own ? (fault->at == COP_RANK_NONE ? rank : fault->at) : fault->first;
+            marks[rank] =
+                (struct cop_failure){id_at(call, rank), id_at(call, at), fault->status,
+                                     (enum cop_phase)fault->phase};
         }
     }
 }
@@ -140,8 +140,8 @@ static struct cop_buf *encode_result(const struct cop_node *node,
                                      const struct cop__end *end,
                                      const struct cop_failure *marks, uint32_t failed)
 {
-    size_t size = 4 + 4 + 4 + 8 + 1 + 4 + (size_t)failed * SIZE_failure + 4 +
-                  end->data.length;
+    size_t size =
+        4 + 4 + 4 + 8 + 1 + 4 + (size_t)failed * SIZE_failure + 4 + end->data.length;
     struct cop_buf *buf = cop_buf_create(size);
     if (!buf)
         return NULL;
@@ -167,8 +167,9 @@ static struct cop_buf *encode_result(const struct cop_node *node,
 /* What a group's own calls mean for it. */
 static void conclude_group(struct cop_node *node, struct cop__call *call, bool good)
 {
-    struct cop__group *group =
-        call->head.origin == GROUP_REGULAR ? cop__group_of_head(node, &call->head) : NULL;
+    struct cop__group *group = call->head.origin == GROUP_REGULAR
+                                   ? cop__group_of_head(node, &call->head)
+                                   : NULL;
     if (group && group->calls > 0)
         group->calls--;
     if (group && call->head.kind == CALL_MAKE && !good) {

@@ -6,8 +6,7 @@
 
 /* Calls that begin here. */
 
-#define FLAGS                                                                          \
-    (COP_BCAST_HEAL | COP_BCAST_LAST | COP_BCAST_ALIVE | COP_BCAST_STRICT)
+#define FLAGS (COP_BCAST_HEAL | COP_BCAST_LAST | COP_BCAST_ALIVE | COP_BCAST_STRICT)
 
 static int check_bcast(const struct cop_node *node, const struct cop_request *request,
                        const struct cop__group *group)
@@ -154,8 +153,8 @@ static int launch(struct cop_node *node, const struct cop_request *request,
 {
     static const struct cop_coll nothing;
     struct cop__head head = head_of(node, request, kind, base, group);
-    const struct cop_coll *coll = request->coll && kind == CALL_RUN ? request->coll
-                                                                    : &nothing;
+    const struct cop_coll *coll =
+        request->coll && kind == CALL_RUN ? request->coll : &nothing;
     uint8_t *ranks = encode_ranks(excluded);
     struct cop_buf *portions = encode_portions(coll), *buf = NULL;
     if (ranks && portions) {

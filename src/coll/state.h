@@ -247,7 +247,7 @@ int cop__plain_abort(struct cop_node *node, struct cop__call *call);
 /* result.c: how it ended, at the root. */
 struct cop__end {
     const struct cop_tree *tree;
-    const struct cop__tally *tally; /* with HEAL `tree` says nothing of those below */
+    const struct cop__tally *tally;  /* with HEAL `tree` says nothing of those below */
     const struct cop_ranks *missing; /* with HEAL: of whom nothing was heard */
     uint32_t members;
     struct cop__bytes data;

@@ -217,8 +217,8 @@ struct cop__group *cop__group_of_head(const struct cop_node *node,
 {
     struct cop__group *group = cop__colls(node)->groups;
     while (group &&
-           (group->creator != head->creator || group->incarnation != head->incarnation ||
-            group->index != head->index))
+           (group->creator != head->creator ||
+            group->incarnation != head->incarnation || group->index != head->index))
         group = group->next;
     return group;
 }

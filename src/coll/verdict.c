@@ -16,8 +16,8 @@ void cop__sort(void *items, void *spare, uint32_t count, size_t size,
             uint32_t high = low + 2 * width < count ? low + 2 * width : count;
             uint32_t a = low, b = middle;
             for (uint32_t at = low; at < high; at++) {
-                bool left = a < middle &&
-                            (b == high || compare(from + a * size, from + b * size) <= 0);
+                bool left = a < middle && (b == high || compare(from + a * size,
+                                                                from + b * size) <= 0);
                 memcpy(to + at * size, from + (left ? a++ : b++) * size, size);
             }
         }
@@ -101,8 +101,8 @@ void cop__fault_put(struct cop__writer *writer, const struct cop__fault *fault)
 
 struct cop__fault cop__fault_at(struct cop__list list, uint32_t i)
 {
-    struct cop__reader reader = cop__reader(
-        list.data + (size_t)i * COP__SIZE_fault, COP__SIZE_fault);
+    struct cop__reader reader =
+        cop__reader(list.data + (size_t)i * COP__SIZE_fault, COP__SIZE_fault);
     struct cop__fault fault;
     fault.first = cop__get_u32(&reader);
     fault.last = cop__get_u32(&reader);
@@ -127,10 +127,11 @@ int cop__tally_take(struct cop__tally *tally, const struct cop__verdict *record)
 /* ---- records --------------------------------------------------------------------- */
 
 struct cop_buf *cop__verdict_encode(uint8_t op, uint32_t argument,
-                                   const struct cop__tally *tally,
-                                   struct cop__bytes data)
+                                    const struct cop__tally *tally,
+                                    struct cop__bytes data)
 {
-    size_t size = 4 + 1 + 4 + 4 + (size_t)tally->count * COP__SIZE_fault + 4 + data.length;
+    size_t size =
+        4 + 1 + 4 + 4 + (size_t)tally->count * COP__SIZE_fault + 4 + data.length;
     struct cop_buf *buf = cop_buf_create(size);
     if (!buf)
         return NULL;
@@ -146,7 +147,7 @@ struct cop_buf *cop__verdict_encode(uint8_t op, uint32_t argument,
 }
 
 struct cop_buf *cop__verdict_fault(uint8_t op, uint32_t argument, uint32_t version,
-                                  const struct cop__fault *fault)
+                                   const struct cop__fault *fault)
 {
     struct cop__fault one = *fault;
     struct cop__tally tally = {.items = &one, .count = 1, .lowest = version};
@@ -202,8 +203,8 @@ static struct cop_buf *fold(const struct cop__bytes *payloads, uint32_t count,
     struct cop_buf *data = cop__op_fold(first.op, first.argument, datas, used);
     if (!data)
         return NULL;
-    struct cop_buf *buf = cop__verdict_encode(first.op, first.argument, tally,
-                                             (struct cop__bytes){data->data, data->length});
+    struct cop_buf *buf = cop__verdict_encode(
+        first.op, first.argument, tally, (struct cop__bytes){data->data, data->length});
     cop_buf_unref(data);
     return buf;
 }

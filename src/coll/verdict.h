@@ -45,11 +45,11 @@ int cop__tally_take(struct cop__tally *tally, const struct cop__verdict *record)
 
 /* NULL: no memory. */
 struct cop_buf *cop__verdict_encode(uint8_t op, uint32_t argument,
-                                   const struct cop__tally *tally,
-                                   struct cop__bytes data);
+                                    const struct cop__tally *tally,
+                                    struct cop__bytes data);
 /* One record for one failure. */
 struct cop_buf *cop__verdict_fault(uint8_t op, uint32_t argument, uint32_t version,
-                                  const struct cop__fault *fault);
+                                   const struct cop__fault *fault);
 int cop__verdict_decode(struct cop__bytes bytes, struct cop__verdict *out);
 /* For the sweep: what may be folded, and folding. */
 bool cop__verdict_accept(struct cop__bytes bytes);

@@ -21,8 +21,7 @@
 #define NAME "coll"
 #define GENEROUS_NS (5 * COP_SEC)
 #define SLACK_NS (50 * COP_MSEC)
-#define LATE                                                                           \
-    (COP_SIM_NEVER_REPLIES | COP_SIM_UNREGISTERS | COP_SIM_REPLIES_LATE)
+#define LATE (COP_SIM_NEVER_REPLIES | COP_SIM_UNREGISTERS | COP_SIM_REPLIES_LATE)
 
 struct group {
     cop_id node;
@@ -38,7 +37,7 @@ struct cast {
     uint64_t token;
     cop_time submitted, timeout_ns;
     uint32_t flags, mischief;
-    uint32_t group; /* index plus 1; 0: everybody */
+    uint32_t group;               /* index plus 1; 0: everybody */
     bool settled, aborted, other; /* other: not a broadcast */
     uint32_t completed;
 };
@@ -100,8 +99,8 @@ static void fini(void *of)
 }
 
 /* Room for one more of `size` bytes; NULL after cop_sim_fail. */
-static void *grow(struct cop_sim *sim, void **items, uint32_t *count, uint32_t *capacity,
-                  size_t size)
+static void *grow(struct cop_sim *sim, void **items, uint32_t *count,
+                  uint32_t *capacity, size_t size)
 {
     if (*count == *capacity) {
         uint32_t more = *capacity ? 2 * *capacity : 16;
@@ -216,8 +215,8 @@ static void check_answer(struct cop_sim *sim, cop_id node,
     bool answers =
         request->kind == COP_REQUEST_CHECKED || request->kind == COP_REQUEST_REPLY;
     if (answers && status != 0 && status != COP_ENOENT && status != COP_ESTATE)
-        cop_sim_fail(sim, NAME, "the service of %u answers, and hears %s", (unsigned)node,
-                     cop_error_name(status));
+        cop_sim_fail(sim, NAME, "the service of %u answers, and hears %s",
+                     (unsigned)node, cop_error_name(status));
 }
 
 static void on_submit(void *of, struct cop_sim *sim, cop_id node,
@@ -252,15 +251,17 @@ static void begin_run(struct state *state, struct cop_sim *sim, cop_id node,
 {
     struct cop__job job;
     if (!cop__service_job(upcall->bytes, upcall->length, &job)) {
-        cop_sim_fail(sim, NAME, "%u was given a request that nobody made", (unsigned)node);
+        cop_sim_fail(sim, NAME, "%u was given a request that nobody made",
+                     (unsigned)node);
         return;
     }
     struct run *run = grow(sim, (void **)&state->runs, &state->run_count,
                            &state->run_capacity, sizeof(*run));
     if (!run)
         return;
-    *run = (struct run){node, cop_sim_born_at(sim, node), upcall->handle, job.root,
-                        job.token, STAGE_CHECK};
+    *run = (struct run){node,           cop_sim_born_at(sim, node),
+                        upcall->handle, job.root,
+                        job.token,      STAGE_CHECK};
     if (job.root != upcall->root)
         cop_sim_fail(sim, NAME, "%u is told that %u broadcasts, but it is %u",
                      (unsigned)node, (unsigned)upcall->root, (unsigned)job.root);
@@ -290,8 +291,8 @@ static void on_upcall(void *of, struct cop_sim *sim, cop_id node,
     if (upcall->kind == COP_UPCALL_RESOLVE)
         return;
     struct run *run = find_run(state, sim, node, upcall->handle);
-    bool first = upcall->kind == COP_UPCALL_CHECK ||
-                 (upcall->kind == COP_UPCALL_RUN && !run);
+    bool first =
+        upcall->kind == COP_UPCALL_CHECK || (upcall->kind == COP_UPCALL_RUN && !run);
     if (first && !run) {
         begin_run(state, sim, node, upcall);
         run = find_run(state, sim, node, upcall->handle);
@@ -412,7 +413,8 @@ static void check_failure(struct cop_sim *sim, const struct cast *cast,
         cop_sim_fail(sim, NAME, "%llu: %u does not know the group, and never crashed",
                      token, (unsigned)id);
     if (failure->phase == COP_PHASE_GROUP && heal && !(cast->flags & COP_BCAST_ALIVE))
-        cop_sim_fail(sim, NAME, "%llu: nobody told %u of the group", token, (unsigned)id);
+        cop_sim_fail(sim, NAME, "%llu: nobody told %u of the group", token,
+                     (unsigned)id);
     if (failure->phase == COP_PHASE_RUN && failure->status == COP_EIO &&
         !cop__service_errs(sim, &job, id, COP_SIM_REPLIES_ERROR))
         cop_sim_fail(sim, NAME, "%llu: %u did not fail", token, (unsigned)id);
@@ -513,7 +515,8 @@ static void at_quiescence(void *of, struct cop_sim *sim)
     struct state *state = of;
     for (uint32_t i = 0; i < state->cast_count; i++) {
         const struct cast *cast = &state->casts[i];
-        if (lives_on(sim, cast->node, cast->born) && cast->completed != 1 && !cast->other)
+        if (lives_on(sim, cast->node, cast->born) && cast->completed != 1 &&
+            !cast->other)
             cop_sim_fail(sim, NAME, "%llu of %u never completed",
                          (unsigned long long)cast->token, (unsigned)cast->node);
     }
@@ -523,7 +526,8 @@ static void at_quiescence(void *of, struct cop_sim *sim)
         return;
     for (cop_id id = 0; id < cop_sim_nodes(sim); id++)
         if (cop_sim_is_alive(sim, id) && cop_node_calls(cop_sim_node(sim, id)) > 0)
-            cop_sim_fail(sim, NAME, "%u still keeps calls when all is over", (unsigned)id);
+            cop_sim_fail(sim, NAME, "%u still keeps calls when all is over",
+                         (unsigned)id);
 }
 
 static uint64_t digest(const void *of)

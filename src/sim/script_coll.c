@@ -24,7 +24,8 @@ static bool parse_shape(struct cop__words *words, struct cop_shape *out)
 
 static bool parse_number(struct cop__words *words, uint64_t *out)
 {
-    return cop__word_number(words, "the number of the group", COP_GROUP_LEARNT - 1, out);
+    return cop__word_number(words, "the number of the group", COP_GROUP_LEARNT - 1,
+                            out);
 }
 
 bool cop__parse_group(struct cop__words *words, struct cop_sim_action *action)
@@ -128,8 +129,9 @@ static size_t put_time(char *out, size_t size, size_t used, const char *word,
 {
     char text[32];
     cop__print_time(time, text);
-    int n = time && used < size ? snprintf(out + used, size - used, " %s %s", word, text)
-                                : 0;
+    int n = time && used < size
+                ? snprintf(out + used, size - used, " %s %s", word, text)
+                : 0;
     return used + (n > 0 ? (size_t)n : 0);
 }
 
@@ -142,7 +144,8 @@ static size_t put_number(char *out, size_t size, size_t used, const char *word,
     return used + (n > 0 ? (size_t)n : 0);
 }
 
-static size_t put_shape(char *out, size_t size, size_t used, const struct cop_shape *shape)
+static size_t put_shape(char *out, size_t size, size_t used,
+                        const struct cop_shape *shape)
 {
     char text[64];
     if (!shape->kind || used >= size)

@@ -120,7 +120,7 @@ static int make(struct run *run)
     config.trace = config.trace ? on_trace : NULL;
     config.context = run;
     if (!config.checkers)
-        config.checkers = run_is_collective(run)                ? collective
+        config.checkers = run_is_collective(run)              ? collective
                           : config.quorum == COP_QUORUM_FIXED ? checkers
                                                               : with_views;
     return cop_sim_create(&config, &run->sim);

@@ -264,8 +264,8 @@ uint32_t cop__service_answers(struct cop_sim *sim, cop_id id,
         return 0;
     }
     if (upcall->kind == COP_UPCALL_CHECK) {
-        out[0] = (struct cop__answer){.kind = COP_REQUEST_CHECKED,
-                                      .handle = upcall->handle};
+        out[0] =
+            (struct cop__answer){.kind = COP_REQUEST_CHECKED, .handle = upcall->handle};
         out[0].delay_ns = draw(sim, &job, id, 105, 4) ? 0 : SPREAD_NS;
         if (cop__service_errs(sim, &job, id, COP_SIM_REFUSES))
             out[0].status = COP_EREFUSED;
@@ -304,12 +304,14 @@ void cop__service_request(struct cop_sim *sim, const struct cop__answer *answer)
     }
 }
 
-void cop__service_upcall(struct cop_sim *sim, cop_id id, const struct cop_effect *effect)
+void cop__service_upcall(struct cop_sim *sim, cop_id id,
+                         const struct cop_effect *effect)
 {
     struct cop_upcall upcall;
     struct cop__answer answers[COP__ANSWERS_MAX];
     if (cop_upcall(effect, &upcall) != 0) {
-        cop_sim_fail(sim, "sim", "node %u has an upcall that cannot be read", (unsigned)id);
+        cop_sim_fail(sim, "sim", "node %u has an upcall that cannot be read",
+                     (unsigned)id);
         return;
     }
     cop__sim_after_upcall(sim, id, &upcall);

@@ -35,8 +35,8 @@ static int add_group(struct cop__random *random, struct cop_sim_script *script,
     group.request.kind = COP_REQUEST_GROUP;
     group.request.token = bcast->request.token + 2000;
     group.coll.group = bcast->request.token;
-    group.coll.kind = cop__random_chance(random, 60, 100) ? COP_GROUP_LAZY
-                                                          : COP_GROUP_NOW;
+    group.coll.kind =
+        cop__random_chance(random, 60, 100) ? COP_GROUP_LAZY : COP_GROUP_NOW;
     group.left = members(random, script->config.nodes, bcast->a);
     if (cop__random_chance(random, 50, 100)) {
         group.coll.shape.kind = COP_SHAPE_KARY;

@@ -168,17 +168,19 @@ static uint32_t trace_send(struct cop_sim *sim, cop_id id, uint32_t i)
 }
 
 /* "3 = run 7 of 0", "3 = reply 7 from 5: success". */
-static void trace_upcall(struct cop_sim *sim, cop_id id, const struct cop_effect *effect)
+static void trace_upcall(struct cop_sim *sim, cop_id id,
+                         const struct cop_effect *effect)
 {
-    static const char *const names[] = {"check", "run", "reply", "done", "sent", "resolve"};
+    static const char *const names[] = {"check", "run",  "reply",
+                                        "done",  "sent", "resolve"};
     struct cop_upcall upcall;
     if (cop_upcall(effect, &upcall) != 0 || upcall.kind > COP_UPCALL_RESOLVE)
         return;
     unsigned long long handle = upcall.handle;
     const char *name = names[upcall.kind];
     if (upcall.kind == COP_UPCALL_REPLY)
-        cop__trace_line(sim, "%u = reply %llu from %u: %s, %u bytes", (unsigned)id, handle,
-                        (unsigned)upcall.peer, cop_strerror(upcall.status),
+        cop__trace_line(sim, "%u = reply %llu from %u: %s, %u bytes", (unsigned)id,
+                        handle, (unsigned)upcall.peer, cop_strerror(upcall.status),
                         (unsigned)upcall.length);
     else if (upcall.kind == COP_UPCALL_DONE || upcall.kind == COP_UPCALL_SENT)
         cop__trace_line(sim, "%u = %s %llu: %s", (unsigned)id, name, handle,

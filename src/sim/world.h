@@ -254,7 +254,8 @@ uint32_t cop__service_answers(struct cop_sim *sim, cop_id id,
                               struct cop__answer out[COP__ANSWERS_MAX]);
 void cop__service_request(struct cop_sim *sim, const struct cop__answer *answer);
 /* An UPCALL effect: the checkers look on, the service answers. */
-void cop__service_upcall(struct cop_sim *sim, cop_id id, const struct cop_effect *effect);
+void cop__service_upcall(struct cop_sim *sim, cop_id id,
+                         const struct cop_effect *effect);
 /* The request of an action on collectives, or of an answer, in sim->ask. */
 const struct cop_request *cop__service_prepare(struct cop_sim *sim,
                                                const struct cop_sim_action *action);

@@ -603,7 +603,8 @@ void cop__on_hold(struct cop_node *node, const struct cop_frame *frame)
     cop__sweeps_enter(node);
     struct cop__sweep *sweep = cop__sweep_hear_of(
         node, message.initiator, message.incarnation, message.sequence, message.mark);
-    cop_rank from = sweep ? cop__sweep_rank(sweep, frame->header.sender) : COP_RANK_NONE;
+    cop_rank from =
+        sweep ? cop__sweep_rank(sweep, frame->header.sender) : COP_RANK_NONE;
     struct cop__cover hold;
     if (sweep && (from == sweep->self || cop__sweep_is_mine(node, sweep) ||
                   from == COP_RANK_NONE ||

@@ -146,7 +146,8 @@ static void ask_from(struct cop_node *node, struct cop__sweep *sweep, uint32_t f
 
 void cop__sweep_ask_all(struct cop_node *node, struct cop__sweep *sweep)
 {
-    uint32_t from = sweep->child_count; /* orphans may have come before the gate opened */
+    uint32_t from =
+        sweep->child_count; /* orphans may have come before the gate opened */
     sweep->forwarded = true;
     push_children_of(node, sweep, sweep->self);
     ask_from(node, sweep, from);

@@ -38,14 +38,13 @@ static void digest_sweep(const struct cop__sweep *sweep, struct cop__digest *dig
     cop__digest_word(digest, sweep->sequence);
     cop__digest_word(digest, sweep->parent);
     cop__digest_word(digest, sweep->floor);
-    cop__digest_word(digest,
-                     (uint64_t)sweep->contributed | (uint64_t)sweep->answered << 1 |
-                         (uint64_t)sweep->has_outcome << 2 |
-                         (uint64_t)sweep->tangled << 3 | (uint64_t)sweep->pieces << 4 |
-                         (uint64_t)sweep->refining << 5 | (uint64_t)sweep->told << 6 |
-                         (uint64_t)sweep->forwarded << 7 |
-                         (uint64_t)sweep->gathered << 40 |
-                         (uint64_t)(uint32_t)sweep->status << 8);
+    cop__digest_word(
+        digest, (uint64_t)sweep->contributed | (uint64_t)sweep->answered << 1 |
+                    (uint64_t)sweep->has_outcome << 2 | (uint64_t)sweep->tangled << 3 |
+                    (uint64_t)sweep->pieces << 4 | (uint64_t)sweep->refining << 5 |
+                    (uint64_t)sweep->told << 6 | (uint64_t)sweep->forwarded << 7 |
+                    (uint64_t)sweep->gathered << 40 |
+                    (uint64_t)(uint32_t)sweep->status << 8);
     digest_ranks(&sweep->askers, digest);
     digest_ranks(&sweep->strangers, digest);
     digest_children(sweep, digest);

@@ -96,8 +96,7 @@ static void say_done_below(struct cop_node *node, struct cop__sweep *sweep)
     for (uint32_t i = 0; i < sweep->child_count; i++)
         if (sweep->children[i].state != CHILD_LOST)
             cop__sweep_say_done(node, cop__sweep_id(sweep, sweep->children[i].rank),
-                                sweep->initiator, sweep->incarnation,
-                                sweep->sequence);
+                                sweep->initiator, sweep->incarnation, sweep->sequence);
 }
 
 /* No outcome will come any more: the protocol is told so, once. When time is up those below
@@ -143,7 +142,8 @@ void cop__on_outcome(struct cop_node *node, const struct cop_frame *frame)
     cop__sweeps_enter(node);
     struct cop__sweep *sweep = cop__sweep_hear_of(
         node, message.initiator, message.incarnation, message.sequence, message.mark);
-    cop_rank from = sweep ? cop__sweep_rank(sweep, frame->header.sender) : COP_RANK_NONE;
+    cop_rank from =
+        sweep ? cop__sweep_rank(sweep, frame->header.sender) : COP_RANK_NONE;
     int status = (int)message.status;
     if (sweep && (from == sweep->self || from == COP_RANK_NONE ||
                   !cop_tree_is_below(&sweep->tree, sweep->self, from))) {

@@ -7,8 +7,8 @@
  * asked counts that as its answer, for it alone; those below it are not asked through it.
  */
 
-void cop__sweep_tell_part(struct cop_node *node, struct cop__sweep *sweep, cop_rank rank,
-                          int status, struct cop__bytes payload)
+void cop__sweep_tell_part(struct cop_node *node, struct cop__sweep *sweep,
+                          cop_rank rank, int status, struct cop__bytes payload)
 {
     const struct cop__protocol *protocol = cop__sweep_protocol(node, sweep);
     if (protocol->on_part && !node->failed)
@@ -72,7 +72,8 @@ void cop__on_refused(struct cop_node *node, const struct cop_frame *frame)
     cop__sweeps_enter(node);
     struct cop__sweep *sweep = cop__sweep_hear_of(
         node, message.initiator, message.incarnation, message.sequence, message.mark);
-    cop_rank from = sweep ? cop__sweep_rank(sweep, frame->header.sender) : COP_RANK_NONE;
+    cop_rank from =
+        sweep ? cop__sweep_rank(sweep, frame->header.sender) : COP_RANK_NONE;
     struct cop__child *child =
         from == COP_RANK_NONE ? NULL : cop__sweep_child(sweep, from);
     if (sweep && (!child || child->state != CHILD_OWED))

@@ -175,8 +175,8 @@ void cop__sweep_say_done(struct cop_node *node, cop_id to, cop_id initiator,
 void cop__sweep_say_refused(struct cop_node *node, cop_id to,
                             const struct cop__msg_ask *message, int status);
 /* Tells the protocol, if it wants to know. */
-void cop__sweep_tell_part(struct cop_node *node, struct cop__sweep *sweep, cop_rank rank,
-                          int status, struct cop__bytes payload);
+void cop__sweep_tell_part(struct cop_node *node, struct cop__sweep *sweep,
+                          cop_rank rank, int status, struct cop__bytes payload);
 void cop__sweep_tell_gathered(struct cop_node *node, struct cop__sweep *sweep,
                               int status);
 

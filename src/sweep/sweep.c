@@ -300,17 +300,16 @@ int cop__sweep_start(struct cop_node *node, const struct cop__sweep_options *opt
     /* Only the view's own tables are known to the others. */
     if (cop_tree_check(&tree) ||
         (tree.shape.table && tree.shape.table != cop_view_shape(node->view)->table) ||
-        (tree.shape.table && options->roll) ||
-        options->timeout_ns == 0 || options->timeout_ns > COP__SWEEP_TIMEOUT_MAX)
+        (tree.shape.table && options->roll) || options->timeout_ns == 0 ||
+        options->timeout_ns > COP__SWEEP_TIMEOUT_MAX)
         return COP_EINVAL;
     struct cop__origin *origin = cop__origin_get(node, node->self, node->incarnation);
     if (!origin)
         return COP_ENOMEM;
     if (sweeps->sequence - origin->mark >= COP__SWEEP_WINDOW)
         return COP_EAGAIN;
-    struct cop__sweep *sweep =
-        create(node, &tree, options->world, options->roll, options->timeout_ns,
-               options->payload);
+    struct cop__sweep *sweep = create(node, &tree, options->world, options->roll,
+                                      options->timeout_ns, options->payload);
     if (!sweep) {
         cop__fail(node, COP_ENOMEM);
         return COP_ENOMEM;
@@ -374,8 +373,7 @@ static bool ignore_ask(struct cop_node *node, const struct cop__msg_ask *message
         COP__COUNT(node, ignored_malformed);
         return true;
     }
-    if (sender == self || sender >= tree->n ||
-        !cop_tree_is_below(tree, self, sender)) {
+    if (sender == self || sender >= tree->n || !cop_tree_is_below(tree, self, sender)) {
         COP__COUNT(node, ignored_not_ancestor);
         return true;
     }
@@ -460,8 +458,8 @@ static void take_question(struct cop_node *node, const struct cop__msg_ask *mess
 {
     struct cop_tree tree = asked_tree(node, message, roll);
     cop_rank sender = asked_rank(&tree, roll, asker);
-    if (!refused && ignore_ask(node, message, sender,
-                               asked_rank(&tree, roll, node->self), &tree))
+    if (!refused &&
+        ignore_ask(node, message, sender, asked_rank(&tree, roll, node->self), &tree))
         return;
     struct cop__origin *origin =
         hear_mark(node, message->initiator, message->incarnation, message->sequence,
@@ -512,7 +510,8 @@ static void take_ask(struct cop_node *node, const struct cop_frame *frame,
         COP__COUNT(node, ignored_malformed);
         return;
     }
-    if (node->stack->protocols[message->protocol]->roll && is_over(node, frame, message))
+    if (node->stack->protocols[message->protocol]->roll &&
+        is_over(node, frame, message))
         return;
     int status = find_roll(node, frame, message, &roll);
     if (status == COP_EMALFORMED)

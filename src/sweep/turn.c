@@ -205,7 +205,8 @@ void cop__on_done(struct cop_node *node, const struct cop_frame *frame)
     cop__sweeps_enter(node);
     struct cop__sweep *sweep = cop__sweep_hear_of(
         node, message.initiator, message.incarnation, message.sequence, message.mark);
-    cop_rank from = sweep ? cop__sweep_rank(sweep, frame->header.sender) : COP_RANK_NONE;
+    cop_rank from =
+        sweep ? cop__sweep_rank(sweep, frame->header.sender) : COP_RANK_NONE;
     if (sweep && from == COP_RANK_NONE)
         COP__COUNT(node, ignored_not_below);
     else if (sweep && cop_tree_is_below(&sweep->tree, sweep->self, from))

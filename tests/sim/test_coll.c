@@ -214,11 +214,8 @@ static void test_misbehaving_services(void **state)
 
 static void explore(uint32_t nodes, const char *shape, uint32_t crashes, uint32_t lies)
 {
-    struct cop_sim_explore config = {.nodes = nodes,
-                                     .crashes = crashes,
-                                     .lies = lies,
-                                     .coll = true,
-                                     .reduce = true};
+    struct cop_sim_explore config = {
+        .nodes = nodes, .crashes = crashes, .lies = lies, .coll = true, .reduce = true};
     struct cop_sim_explored explored;
     assert_int_equal(cop_shape_parse(shape, &config.shape, NULL, 0), 0);
     assert_int_equal(cop_sim_explore(&config, &explored), 0);
@@ -250,7 +247,8 @@ static void test_scripts_print(void **state)
         assert_int_equal(cop_sim_swarm_script(seed, COP_SIM_SWARM_COLL, &script), 0);
         char *text = cop_sim_script_print(&script);
         assert_non_null(text);
-        assert_int_equal(cop_sim_script_parse(text, &again, message, sizeof(message)), 0);
+        assert_int_equal(cop_sim_script_parse(text, &again, message, sizeof(message)),
+                         0);
         char *twice = cop_sim_script_print(&again);
         assert_string_equal(text, twice);
         for (uint32_t i = 0; i < script.count; i++)

@@ -154,7 +154,8 @@ static void deliver(struct collnet *net)
             .kind = COP_EVENT_PEER_DOWN, .peer = to, .why = COP_DOWN_REFUSED};
         step(net, from, &down, NULL);
     } else if (!refused) {
-        struct cop_event event = {.kind = COP_EVENT_RECV, .peer = from, .frame = &frame};
+        struct cop_event event = {
+            .kind = COP_EVENT_RECV, .peer = from, .frame = &frame};
         step(net, to, &event, NULL);
     }
     cop_buf_unref(frame.payload);

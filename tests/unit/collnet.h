@@ -18,12 +18,12 @@
 #define COLLNET_SERVICE 7u
 
 struct collnet_behaviour {
-    int check;             /* what CHECK is answered with */
-    bool checks_never;     /* CHECK is not answered at all */
+    int check;         /* what CHECK is answered with */
+    bool checks_never; /* CHECK is not answered at all */
     bool replies_never;
-    bool replies_at_run;   /* else at DONE */
-    int status;            /* of the reply */
-    const void *bytes;     /* NULL: the id as a 64-bit integer */
+    bool replies_at_run; /* else at DONE */
+    int status;          /* of the reply */
+    const void *bytes;   /* NULL: the id as a 64-bit integer */
     uint32_t length;
     uint32_t pieces;       /* replies with `more` before the last */
     const cop_id *members; /* what RESOLVE is answered with */

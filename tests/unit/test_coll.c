@@ -165,7 +165,8 @@ static void test_refusal_stops_below(void **state)
         assert_int_equal(collnet_failure(net, 4, &phase, &at), COP_EREFUSED);
         assert_int_equal(at, 1); /* refused at x */
         assert_int_equal(collnet_failure(net, 2, NULL, NULL), 0);
-        assert_int_equal(collnet_last(net, 0, COP_UPCALL_REPLY)->kind, COP_UPCALL_REPLY);
+        assert_int_equal(collnet_last(net, 0, COP_UPCALL_REPLY)->kind,
+                         COP_UPCALL_REPLY);
         assert_true(collnet_is_clean(net));
         if (flags & COP_BCAST_HEAL)
             assert_int_equal(sum_of(net), 0 + 2 + 5 + 6);
@@ -334,7 +335,8 @@ static void test_abort(void **state)
         expect_upcalls(net, 5, "C"); /* it never ran: nothing was promised */
         assert_int_equal(collnet_last(net, 3, COP_UPCALL_SENT)->status, COP_EABORTED);
         assert_int_equal(say(net, 3, COP_REQUEST_REPLY, handle), COP_ENOENT);
-        assert_int_equal(collnet_submit(net, 0, &end), COP_EINVAL); /* nothing to abort */
+        assert_int_equal(collnet_submit(net, 0, &end),
+                         COP_EINVAL); /* nothing to abort */
         assert_true(collnet_is_clean(net));
         collnet_destroy(net);
     }
@@ -365,7 +367,7 @@ static void test_lower_version(void **state)
         assert_int_equal(phase, COP_PHASE_VERSION);
         expect_upcalls(net, 1, "");
         expect_upcalls(net, 3, "CRDS"); /* it still forwards */
-        coll.version = 1; /* once more, with the lowest */
+        coll.version = 1;               /* once more, with the lowest */
         assert_int_equal(bcast(net, 0, &coll), 0);
         collnet_run(net);
         assert_int_equal(collnet_failure(net, 4, NULL, NULL), 0);
@@ -408,8 +410,10 @@ static void test_patience_cascades(void **state)
     uint64_t handle = collnet_last(net, 0, COP_UPCALL_RUN)->handle;
     cop_time one = cop_child_patience(net->nodes[0], handle, 2) - 7 * COP_SEC;
     assert_true(one > 0);
-    assert_int_equal(cop_child_patience(net->nodes[0], handle, 1), 2 * one + 7 * COP_SEC);
-    assert_int_equal(cop_child_patience(net->nodes[0], handle, 0), 3 * one + 7 * COP_SEC);
+    assert_int_equal(cop_child_patience(net->nodes[0], handle, 1),
+                     2 * one + 7 * COP_SEC);
+    assert_int_equal(cop_child_patience(net->nodes[0], handle, 0),
+                     3 * one + 7 * COP_SEC);
     assert_int_equal(cop_child_patience(net->nodes[0], handle, 3), 0);
     collnet_destroy(net);
 }
@@ -570,7 +574,8 @@ static void test_group_now(void **state)
     assert_int_equal(sum_of(net), 0 + 1 + 4 + 6);
     expect_upcalls(net, 2, "");
     const struct cop_upcall *run = collnet_last(net, 4, COP_UPCALL_RUN);
-    assert_int_equal(collnet_count(net, 4, COP_UPCALL_RUN), 1); /* one for all its tags */
+    assert_int_equal(collnet_count(net, 4, COP_UPCALL_RUN),
+                     1); /* one for all its tags */
     assert_int_equal(run->tag_count, 2);
     assert_memory_equal(run->tags, tags, 2 * sizeof tags[0]);
     /* Any member can be the root: 6 knows the group by the number that it was told. */
@@ -790,8 +795,8 @@ static void test_out_of_band(void **state)
         expect_upcalls(net, 1, "v");
         expect_upcalls(net, 3, "");
         /* The root learns of it, and uses the same number again. */
-        struct cop_target targets[] = {{0, NULL, 0}, {1, NULL, 0}, {3, NULL, 0},
-                                       {2, NULL, 0}};
+        struct cop_target targets[] = {
+            {0, NULL, 0}, {1, NULL, 0}, {3, NULL, 0}, {2, NULL, 0}};
         assert_int_equal(make_group(net, 0, 3, COP_GROUP_OOB, targets, 4), 0);
         for (cop_id id = 0; id < 4; id++)
             net->behave[id].members = other;

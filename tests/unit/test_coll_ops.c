@@ -33,8 +33,8 @@ static struct cop_buf *fold(uint8_t op, uint32_t argument, struct cop_buf *const
         datas[i] = (struct cop__bytes){bufs[i]->data, bufs[i]->length};
     struct cop_buf *folded = cop__op_fold(op, argument, datas, count);
     assert_non_null(folded);
-    assert_true(cop__op_check(op, argument,
-                              (struct cop__bytes){folded->data, folded->length}));
+    assert_true(
+        cop__op_check(op, argument, (struct cop__bytes){folded->data, folded->length}));
     return folded;
 }
 
@@ -66,7 +66,8 @@ static struct cop_buf *fold_every_way(uint8_t op, uint32_t argument,
 }
 
 static struct cop_bcast_result run(enum cop_op op, uint32_t argument,
-                                   const int64_t values[MEMBERS], struct cop_buf **owner)
+                                   const int64_t values[MEMBERS],
+                                   struct cop_buf **owner)
 {
     struct cop_buf *bufs[MEMBERS];
     for (cop_id id = 0; id < MEMBERS; id++)
@@ -215,7 +216,8 @@ static void test_unsorted(void **state)
         struct cop__bytes wrong = {bytes, high->length + low->length};
         assert_false(cop__op_check(op, 2, wrong));
         if (op == COP_OP_TOP)
-            assert_false(cop__op_check(op, 0, (struct cop__bytes){low->data, low->length}));
+            assert_false(
+                cop__op_check(op, 0, (struct cop__bytes){low->data, low->length}));
         cop_buf_unref(high);
         cop_buf_unref(low);
     }
@@ -240,9 +242,9 @@ static void test_faults_fold_into_ranges(void **state)
     }
     struct cop_buf *folded = cop__verdict_fold(payloads, MEMBERS);
     struct cop__verdict verdict;
-    assert_int_equal(
-        cop__verdict_decode((struct cop__bytes){folded->data, folded->length}, &verdict),
-        0);
+    assert_int_equal(cop__verdict_decode(
+                         (struct cop__bytes){folded->data, folded->length}, &verdict),
+                     0);
     assert_int_equal(verdict.faults.count, 3); /* 0-3, 4, 5 */
     assert_int_equal(cop__fault_at(verdict.faults, 0).last, 3);
     assert_int_equal(cop__fault_at(verdict.faults, 1).status, COP_EIO);
@@ -257,11 +259,13 @@ static void test_malformed_verdicts(void **state)
     (void)state;
     struct cop__fault fault = {.first = 3, .last = 2, .status = COP_EIO};
     struct cop_buf *record = cop__verdict_fault(COP_OP_STATUS, 0, 0, &fault);
-    assert_false(cop__verdict_accept((struct cop__bytes){record->data, record->length}));
+    assert_false(
+        cop__verdict_accept((struct cop__bytes){record->data, record->length}));
     cop_buf_unref(record);
     fault = (struct cop__fault){.first = 3, .last = 3, .status = 1};
     record = cop__verdict_fault(COP_OP_STATUS, 0, 0, &fault);
-    assert_false(cop__verdict_accept((struct cop__bytes){record->data, record->length}));
+    assert_false(
+        cop__verdict_accept((struct cop__bytes){record->data, record->length}));
     for (uint32_t cut = 0; cut < record->length; cut++)
         assert_false(cop__verdict_accept((struct cop__bytes){record->data, cut}));
     cop_buf_unref(record);
