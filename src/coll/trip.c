@@ -27,15 +27,14 @@ static uint32_t place_of(const struct cop__colls *colls, cop_id peer)
     return low;
 }
 
+/* NULL: no memory. */
 static struct cop__trip *add(struct cop__colls *colls, uint32_t at, cop_id peer)
 {
-    if (colls->link_count == LINKS_MAX)
-        return NULL;
     if (colls->link_count == colls->link_capacity) {
         uint32_t capacity = colls->link_capacity ? 2 * colls->link_capacity : 4;
         void *grown = realloc(colls->links, capacity * sizeof *colls->links);
         if (!grown)
-            return NULL; /* then it stays unknown */
+            return NULL;
         colls->links = grown;
         colls->link_capacity = capacity;
     }
@@ -51,9 +50,13 @@ void cop__trip_measure(struct cop_node *node, cop_id peer, cop_time took_ns)
     struct cop__colls *colls = cop__colls(node);
     uint32_t at = place_of(colls, peer);
     bool known = at < colls->link_count && colls->links[at].peer == peer;
+    if (!known && colls->link_count == LINKS_MAX)
+        return; /* then it stays unknown */
     struct cop__trip *link = known ? &colls->links[at] : add(colls, at, peer);
-    if (!link)
+    if (!link) {
+        cop__fail(node, COP_ENOMEM);
         return;
+    }
     if (link->smooth_ns == 0) {
         link->smooth_ns = took_ns + 1;
         link->deviation_ns = took_ns / 2;

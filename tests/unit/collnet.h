@@ -57,6 +57,8 @@ struct collnet {
     struct cop_buf *result;
     uint32_t calls_sent; /* frames that carry a request: ASK and CALL */
     uint32_t last_call_length;
+    bool starving;   /* memory may run out: who says so is dead */
+    uint32_t failed; /* how many did */
 };
 
 struct collnet *collnet_create(uint32_t n, const char *shape, uint32_t version);
