@@ -387,11 +387,8 @@ static void print_verb(const struct cop_sim_action *action, char *out, size_t si
                  action->request.timeout_ns ? " timeout " : "",
                  action->request.timeout_ns ? time : "");
         return;
-    case COP_SIM_GROUP:
-    case COP_SIM_GROUP_END:
-    case COP_SIM_BCAST:
+    default:
         cop__print_coll(action, out, size);
-        return;
     }
 }
 
