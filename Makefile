@@ -10,6 +10,8 @@ SEEDS_DEEP ?= 1000000
 # Executions of each fuzzer in `check-deep`.
 FUZZ_RUNS ?= 10000000
 HOURS ?= 1
+# Of each live run under overload and loss in `soak`; 0: none.
+MINUTES ?= 15
 PREFIX ?= /usr/local
 
 RELEASE = build/release
@@ -26,7 +28,7 @@ help:
 	@echo 'make run         build, then show the main job: a cluster, a death, a healing'
 	@echo 'make check       everything that must hold before a commit (10 min on 2 cores)'
 	@echo 'make check-deep  all sanitizers, compilers, fuzzers, a million seeds (60 min)'
-	@echo 'make soak        simulate for HOURS=1 on all cores'
+	@echo 'make soak        live under overload and loss, MINUTES=15 each; simulate for HOURS=1'
 	@echo 'make mutants     which test catches which deliberate bug'
 	@echo 'make figures     models, simulations and measurements as CSV and SVG (2 min)'
 	@echo 'make debug       build/debug, with AddressSanitizer and UBSan'
@@ -71,7 +73,7 @@ check-deep:
 	@JOBS=$(JOBS) SEEDS=$(SEEDS_DEEP) FUZZ_RUNS=$(FUZZ_RUNS) scripts/check-deep
 
 soak: release
-	@JOBS=$(JOBS) HOURS=$(HOURS) COPPICE=$(RELEASE)/coppice scripts/soak
+	@JOBS=$(JOBS) HOURS=$(HOURS) MINUTES=$(MINUTES) COPPICE=$(RELEASE)/coppice scripts/soak
 
 mutants:
 	@scripts/deps check

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# libc, libcrypto and libuv are needed. Everything else is found or left out, and said.
+# libc, OpenSSL and libuv are needed. Everything else is found or left out, and said.
 
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
@@ -14,12 +14,12 @@ if(NOT LIBUV_FOUND)
 endif()
 coppice_say("libuv" "on" "${LIBUV_VERSION}")
 
-find_package(OpenSSL 1.1.1 QUIET COMPONENTS Crypto)
+find_package(OpenSSL 3.0 QUIET COMPONENTS SSL Crypto)
 if(NOT OPENSSL_FOUND)
-    message(FATAL_ERROR "libcrypto (OpenSSL 1.1.1 or later) was not found. "
+    message(FATAL_ERROR "libssl (OpenSSL 3.0 or later) was not found. "
                         "On Debian: apt-get install libssl-dev, or: make deps")
 endif()
-coppice_say("libcrypto" "on" "${OPENSSL_VERSION}")
+coppice_say("OpenSSL" "on" "${OPENSSL_VERSION}")
 
 if(COPPICE_TESTS AND NOT COPPICE_FUZZ)
     if(PkgConfig_FOUND)

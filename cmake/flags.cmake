@@ -25,7 +25,7 @@ target_compile_options(coppice_flags INTERFACE
     # Our own calls inside the shared library are never to be replaced from outside.
     -fno-semantic-interposition)
 target_compile_definitions(coppice_flags INTERFACE COPPICE_VERSION="${PROJECT_VERSION}")
-# libcrypto and libm are named where they may be needed; the linker keeps what is used.
+# Libraries are named where they may be needed; the linker keeps what is used.
 target_link_options(coppice_flags INTERFACE -Wl,--as-needed)
 coppice_say("compiler" "${CMAKE_C_COMPILER_ID}" "${CMAKE_C_COMPILER_VERSION}, ${CMAKE_BUILD_TYPE}")
 coppice_say("warnings as errors" "${COPPICE_WERROR}" "COPPICE_WERROR")

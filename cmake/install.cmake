@@ -26,7 +26,7 @@ configure_file(cmake/coppice.pc.in coppice.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/coppice.pc
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-# The archive needs targets for libuv and libcrypto in the consumer's build, the shared
+# The archive needs targets for libuv and OpenSSL in the consumer's build, the shared
 # library does not: two sets, and the second only when it is asked for.
 install(EXPORT coppice-targets NAMESPACE coppice:: DESTINATION ${package})
 install(EXPORT coppice-static-targets NAMESPACE coppice:: DESTINATION ${package})

@@ -64,7 +64,8 @@ function(coppice_add_script name label timeout script)
     set(environment "SOURCE=${PROJECT_SOURCE_DIR}" "BUILD=${PROJECT_BINARY_DIR}"
                     "CC=${CMAKE_C_COMPILER}")
     if(TARGET coppice)
-        list(APPEND environment "COPPICE=$<TARGET_FILE:coppice>")
+        list(APPEND environment "COPPICE=$<TARGET_FILE:coppice>"
+                                "SWITCH=$<TARGET_FILE_DIR:coppice>/live_switch")
     endif()
     set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT ${timeout}
         SKIP_RETURN_CODE 77 ENVIRONMENT "${environment}")
@@ -94,6 +95,10 @@ file(GLOB scripts CONFIGURE_DEPENDS ${tests}/live/*.sh)
 list(FILTER scripts EXCLUDE REGEX "/(lib|common)[^/]*\\.sh$")
 list(LENGTH scripts count)
 if(TARGET coppice)
+    # The network of those who need one of their own.
+    file(GLOB sources CONFIGURE_DEPENDS ${tests}/live/*.c)
+    add_executable(live_switch ${sources})
+    target_link_libraries(live_switch PRIVATE coppice_flags coppice_system)
     foreach(script IN LISTS scripts)
         get_filename_component(name ${script} NAME_WE)
         string(REGEX REPLACE "^(test|live)_" "" name ${name})
@@ -105,7 +110,8 @@ else()
     coppice_say("live tests" "off" "no command to test")
 endif()
 
-# Examples: what a user would write, against the shared library and the public headers.
+# Examples: what a user would write, against the shared library and the public headers. One
+# that needs several processes has a script in tests/examples that starts them.
 file(GLOB examples CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/*.c)
 list(LENGTH examples count)
 foreach(source IN LISTS examples)
@@ -113,9 +119,16 @@ foreach(source IN LISTS examples)
     string(REGEX REPLACE "^example_" "" name ${name})
     add_executable(example_${name} ${source})
     set_target_properties(example_${name} PROPERTIES C_EXTENSIONS ON)
-    target_link_libraries(example_${name} PRIVATE coppice_flags coppice_shared)
-    add_test(NAME example_${name} COMMAND example_${name})
-    set_tests_properties(example_${name} PROPERTIES LABELS example TIMEOUT 60)
+    target_link_libraries(example_${name} PRIVATE coppice_flags coppice_shared
+                                                  Threads::Threads)
+    if(EXISTS ${tests}/examples/${name}.sh)
+        coppice_add_script(example_${name} example 60 ${tests}/examples/${name}.sh)
+        set_property(TEST example_${name} APPEND PROPERTY
+                     ENVIRONMENT "EXAMPLE=$<TARGET_FILE:example_${name}>")
+    else()
+        add_test(NAME example_${name} COMMAND example_${name})
+        set_tests_properties(example_${name} PROPERTIES LABELS example TIMEOUT 60)
+    endif()
 endforeach()
 coppice_say("examples" "${count}" "examples/")
 

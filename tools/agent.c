@@ -4,6 +4,7 @@
 #include "agent_parts.h"
 #include "base/assert.h"
 #include "commands.h"
+#include "net/tls/tls.h"
 #include "say.h"
 
 #include <errno.h>
@@ -67,7 +68,7 @@ void agent_stop(struct agent *agent, int code)
     close_node(agent, COP_ESTATE);
     runs_close(&agent->runs);
     if (agent->envoy != NULL)
-        envoy_close(agent->envoy);
+        cop__envoy_close(agent->envoy);
     agent->envoy = NULL;
     if (agent->server != NULL)
         server_close(agent->server);
@@ -77,10 +78,33 @@ void agent_stop(struct agent *agent, int code)
         signals_close(&agent->signals);
 }
 
+static void note_security(struct agent *agent);
+
+int agent_rekey(struct agent *agent)
+{
+    struct cop__tls *tls = agent->config->tls;
+    char message[400], what[64];
+    if (tls == NULL)
+        return 0;
+    int error = cop__tls_reload(tls, message, sizeof message);
+    if (error != 0) {
+        cop__log(&agent->log, COP_LOG_ERROR, "keys stay as they were: %s", message);
+        return error;
+    }
+    cop__log(&agent->log, COP_LOG_INFO, "keys read again: %s",
+             cop__tls_describe(tls, what, sizeof what));
+    note_security(agent);
+    if (agent->tcp != NULL)
+        cop__tcp_rekeyed(agent->tcp);
+    return 0;
+}
+
 static void on_signal(struct signals *signals, int number)
 {
-    (void)number;
-    agent_stop(signals->data, EXIT_DONE);
+    if (number == SIGHUP)
+        agent_rekey(signals->data);
+    else
+        agent_stop(signals->data, EXIT_DONE);
 }
 
 /* ---- what the others know of it -------------------------------------------------- */
@@ -110,6 +134,7 @@ static void note_event(struct roll *roll, const struct roll_event *event)
         roll->event_count--;
     }
     roll->events[roll->event_count++] = *event;
+    roll->event_total++;
 }
 
 static void note_view(struct agent *agent, struct cop_view *view)
@@ -117,8 +142,14 @@ static void note_view(struct agent *agent, struct cop_view *view)
     struct roll *roll = &agent->roll;
     struct roll_event event = {.epoch = cop_view_epoch(view), .at_ns = now_ns()};
     uint64_t at = 0;
-    while (roll->view && cop_view_compare(roll->view, view, &at, &event.change))
+    while (roll->view && cop_view_compare(roll->view, view, &at, &event.change)) {
+        struct cop_member member;
+        event.presence = event.change.kind == COP_VIEW_LEFT &&
+                                 cop_view_member(view, event.change.id, &member) == 0
+                             ? member.presence
+                             : COP_PRESENT;
         note_event(roll, &event);
+    }
     cop_view_ref(view);
     cop_view_unref(roll->view);
     roll->view = view;
@@ -127,12 +158,38 @@ static void note_view(struct agent *agent, struct cop_view *view)
     roll->incarnation = agent->incarnation;
     roll->is_member = cop_view_has(view, agent->id, agent->incarnation);
     roll->serial++;
+    agent->diary_serial++;
+}
+
+static bool listens_by_unix(const struct agent *agent)
+{
+    struct sockaddr_storage address = {0};
+    socklen_t length = sizeof address;
+    return getsockname(agent->config->listen_fd, (struct sockaddr *)&address,
+                       &length) == 0 &&
+           address.ss_family == AF_UNIX;
+}
+
+/* How those who connect are known. Where they are not, every start says so. */
+static void note_security(struct agent *agent)
+{
+    struct roll *roll = &agent->roll;
+    if (listens_by_unix(agent)) {
+        snprintf(roll->security, sizeof roll->security, "unix");
+    } else if (agent->config->tls != NULL) {
+        cop__tls_describe(agent->config->tls, roll->security, sizeof roll->security);
+    } else {
+        snprintf(roll->security, sizeof roll->security, ROLL_INSECURE);
+        cop__log(&agent->log, COP_LOG_WARN,
+                 "insecure: nothing is encrypted, and whoever connects is believed");
+    }
 }
 
 static void begin_roll(struct agent *agent)
 {
     const struct cluster *cluster = agent->config->cluster;
     struct roll *roll = &agent->roll;
+    note_security(agent);
     roll->n = cluster->n;
     roll->first = cluster->first;
     snprintf(roll->shape, sizeof roll->shape, "%s", cluster->shape_text);
@@ -155,6 +212,24 @@ static int address_of(void *context, cop_id id, struct cop__address *out)
     return cluster_parse_address(text, cluster->directory, out, NULL, 0) == 0
                ? 0
                : COP_ENOENT;
+}
+
+/* As people call it: that is what certificates are made for. */
+static int name_of(void *context, cop_id id, char *out, size_t size)
+{
+    const struct agent *agent = context;
+    struct cop_member member;
+    char name[NODESET_NAME_LENGTH + 1];
+    if (id < agent->config->cluster->n) {
+        cluster_name(agent->config->cluster, id, name);
+        snprintf(out, size, "%s", name);
+        return 0;
+    }
+    if (agent->tcp == NULL ||
+        cop_node_member(cop__tcp_node(agent->tcp), id, &member) != 0)
+        return COP_ENOENT;
+    snprintf(out, size, "%.*s", (int)member.name_length, member.name);
+    return 0;
 }
 
 static void on_complete(void *context, uint64_t token, int status,
@@ -192,6 +267,34 @@ static void on_degraded(void *context, bool is_degraded)
     answer_change(agent);
 }
 
+/* What the guard keeps this member, as the root, from removing. */
+static void on_held(void *context)
+{
+    struct agent *agent = context;
+    struct roll *roll = &agent->roll;
+    char *names = NULL;
+    roll->held_total =
+        cop_node_held(cop__tcp_node(agent->tcp), roll->held, ROLL_HELD_MAX);
+    roll->held_ns = now_ns();
+    roll->serial++;
+    if (roll->held_total > 0)
+        names = roll_fold(roll, agent->config->cluster, roll->held, roll_held(roll));
+    if (roll->held_total > 0)
+        cop__log(&agent->log, COP_LOG_WARN, "the guard holds %u removals: %s",
+                 (unsigned)roll->held_total, names ? names : "?");
+    else
+        cop__log(&agent->log, COP_LOG_INFO, "the guard holds no removals any more");
+    free(names);
+    answer_change(agent);
+}
+
+static void on_suspicion(void *context)
+{
+    struct agent *agent = context;
+    agent->diary_serial++;
+    answer_diary(agent);
+}
+
 static void ask_to_join(struct agent *agent);
 
 static void on_out(void *context, int why)
@@ -199,6 +302,7 @@ static void on_out(void *context, int why)
     struct agent *agent = context;
     agent->roll.is_member = false;
     agent->roll.is_degraded = false;
+    agent->roll.held_total = 0;
     agent->roll.serial++;
     close_node(agent, why == 0 ? COP_ESTATE : why);
     if (why == 0) {
@@ -246,15 +350,20 @@ static int start_node(struct agent *agent, struct cop_view *view)
         .quorum_ids = cluster->quorum_ids.items,
         .quorum_count = cluster->quorum_ids.count,
         .detect = cluster->detect,
+        .tls = config->tls,
+        .guard = cluster->guard,
         .name = joins ? config->name : NULL,
         .where = joins ? (config->where ? config->where : "") : NULL,
         .spare = config->is_spare,
         .listen_fd = fcntl(agent->listen_fd, F_DUPFD_CLOEXEC, 0),
         .address = address_of,
+        .name_of = name_of,
         .complete = on_complete,
         .installed = on_installed,
         .degraded = on_degraded,
         .out = on_out,
+        .held = on_held,
+        .suspicion = on_suspicion,
         .guest = on_guest,
         .failed = on_failed,
         .context = agent,
@@ -306,13 +415,14 @@ static int accept_invitation(struct agent *agent,
     return start_node(agent, invitation->view);
 }
 
-static void on_invited(void *context, int status, const struct cop_buf *result,
-                       bool is_degraded)
+static void on_invited(void *context, int status, const struct cop_buf *body)
 {
     struct agent *agent = context;
     struct cop_invitation invitation;
+    bool is_degraded = false;
     agent->envoy = NULL;
-    int error = result ? cop_invitation(result, agent->start, &invitation) : status;
+    int error = body ? cop__invited_read(body, agent->start, &invitation, &is_degraded)
+                     : status;
     if (error) {
         agent_stop(agent, fail(EXIT_REFUSED, "%s cannot join: %s", agent->name,
                                cop_strerror(error)));
@@ -326,6 +436,16 @@ static void on_invited(void *context, int status, const struct cop_buf *result,
         tell_parent(agent, true);
 }
 
+/* A wrong key looks like this. It is said once: the next member says the same. */
+static void on_refused(void *context, const char *why, const char *detail)
+{
+    struct agent *agent = context;
+    if (!agent->is_unwanted)
+        cop__log(&agent->log, COP_LOG_WARN, "a member was asked to be let in: %s%s%s",
+                 why, *detail ? ": " : "", detail);
+    agent->is_unwanted = true;
+}
+
 static void on_alone(void *context)
 {
     struct agent *agent = context;
@@ -335,24 +455,53 @@ static void on_alone(void *context)
     agent->is_alone = true;
 }
 
+/* The contact, then the members of the file, beginning after our own place. */
+static int whom_to_ask(void *context, uint32_t i, struct cop__address *out)
+{
+    const struct agent *agent = context;
+    const struct agent_config *config = agent->config;
+    uint32_t n = config->cluster->n;
+    cop_id self = config->id;
+    if (i == 0) {
+        *out = config->contact;
+        return out->length > 0 ? 0 : COP_ENOENT;
+    }
+    cop_id id = (self == COP_ID_NONE ? i - 1 : self % n + i) % n;
+    return id == self ? COP_ENOENT : cluster_address(config->cluster, id, out);
+}
+
+static struct cop_buf *make_question(const struct agent *agent)
+{
+    const struct cluster *cluster = agent->config->cluster;
+    struct cop__invite invite = {.instance = cluster->instance,
+                                 .incarnation = agent->incarnation,
+                                 .is_new = agent->config->is_new && !agent->had_node};
+    memcpy(invite.cluster, cluster->id, sizeof invite.cluster);
+    snprintf(invite.name, sizeof invite.name, "%s", agent->view_name);
+    struct cop_buf *body = cop__invite_encode(&invite);
+    struct cop_buf *question =
+        body ? cop__command_make(1, COP__VERB_INVITE, body) : NULL;
+    cop_buf_unref(body);
+    return question;
+}
+
 static void ask_to_join(struct agent *agent)
 {
-    const struct agent_config *config = agent->config;
-    struct envoy_config envoy = {
+    struct cop__envoy_config envoy = {
         .loop = &agent->loop,
-        .cluster = config->cluster,
-        .self = config->id,
-        .contact = config->contact,
-        .name = agent->view_name,
-        .incarnation = agent->incarnation,
-        .is_new = config->is_new && !agent->had_node,
+        .address = whom_to_ask,
+        .count = agent->config->cluster->n + 1,
+        .tls = agent->config->tls,
+        .question = make_question(agent),
         .done = on_invited,
+        .refused = on_refused,
         .alone = on_alone,
         .context = agent,
     };
     uv_poll_start(&agent->door, UV_READABLE, on_door);
-    if (envoy_create(&envoy, &agent->envoy) != 0)
-        agent_stop(agent, fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM)));
+    int error = cop__envoy_create(&envoy, &agent->envoy);
+    if (error)
+        agent_stop(agent, fail(EXIT_FAILED, "%s", cop_strerror(error)));
 }
 
 /* ---- commands -------------------------------------------------------------------- */
@@ -403,6 +552,8 @@ static int start_signals(struct agent *agent)
     sigemptyset(&wanted);
     sigaddset(&wanted, SIGTERM);
     sigaddset(&wanted, SIGINT);
+    if (agent->config->tls != NULL)
+        sigaddset(&wanted, SIGHUP);
     agent->signals.data = agent;
     int error = signals_start(&agent->signals, &agent->loop, &wanted, on_signal);
     if (error)

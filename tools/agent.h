@@ -19,11 +19,12 @@ struct agent_config {
     bool is_new; /* it must not take the place of anybody */
     bool is_spare;
     struct cop__address contact;
-    const char *where;  /* the address that others are told; NULL: that of the file */
-    int listen_fd;      /* given away */
-    const char *socket; /* to be removed at the end; NULL: none */
-    int note_fd;        /* gets an agent_note after every change; -1: nobody waits */
-    uint32_t slot;      /* for the notes */
+    struct cop__tls *tls; /* for TCP; NULL: it is not encrypted */
+    const char *where;    /* the address that others are told; NULL: that of the file */
+    int listen_fd;        /* given away */
+    const char *socket;   /* to be removed at the end; NULL: none */
+    int note_fd;          /* gets an agent_note after every change; -1: nobody waits */
+    uint32_t slot;        /* for the notes */
     const char *command_path; /* NULL: no commands */
 };
 

@@ -3,9 +3,9 @@
 #define COP_TOOLS_AGENT_PARTS_H
 
 #include "agent.h"
-#include "envoy.h"
+#include "diary.h"
 #include "net/tcp/runner.h"
-#include "roll.h"
+#include "run/envoy.h"
 #include "runs.h"
 #include "serve.h"
 #include "signals.h"
@@ -39,9 +39,9 @@ struct agent {
     struct cop__runner runner;
     struct signals signals;
     bool has_signals;
-    struct cop__tcp *tcp; /* NULL while it has no node */
-    struct envoy *envoy;  /* while it asks for an invitation */
-    uv_poll_t door;       /* takes and closes connections while it has no node */
+    struct cop__tcp *tcp;     /* NULL while it has no node */
+    struct cop__envoy *envoy; /* while it asks for an invitation */
+    uv_poll_t door;           /* takes and closes connections while it has no node */
     int listen_fd;
     struct server *server;
     struct runs runs;
@@ -50,11 +50,13 @@ struct agent {
 
     struct cop_view *start; /* of the static start */
     struct roll roll;       /* what is told of the view; the view is NULL without one */
+    uint64_t diary_serial;  /* another one after every change of what is in a diary */
     struct cop_stats stats;
     struct cop_log log;
     cop_time started_ns;
     uint64_t log_lines, log_dropped;
     bool is_alone; /* and has said so */
+    bool is_unwanted;
     bool stopping;
     int code;
 };
@@ -62,6 +64,8 @@ struct agent {
 /* ---- agent.c --------------------------------------------------------------------- */
 
 void agent_stop(struct agent *agent, int code);
+/* Reads the files of keys or certificates again. 0, or an error, which is logged. */
+int agent_rekey(struct agent *agent);
 
 /* ---- answer.c -------------------------------------------------------------------- */
 
@@ -73,6 +77,8 @@ bool answer_complete(struct agent *agent, uint64_t token, int status,
                      const struct cop_buf *result);
 /* The view, or what is thought of it, has changed: who waits for that is answered. */
 void answer_change(struct agent *agent);
+/* Something happened that a diary has. */
+void answer_diary(struct agent *agent);
 /* The session is gone. */
 void answer_closed(struct agent *agent, const struct session *session);
 /* The node is gone: all that wait for it get this status. */

@@ -23,7 +23,7 @@ static void reply(struct agent *agent, const struct caller *caller, int status,
     }
     if (caller->guest == 0 || agent->tcp == NULL)
         return;
-    struct cop_buf *packed = reply_make(caller->token, status, false, body);
+    struct cop_buf *packed = cop__reply_make(caller->token, status, false, body);
     if (packed != NULL)
         cop__tcp_answer(agent->tcp, caller->guest, packed);
     cop_buf_unref(packed);
@@ -76,9 +76,10 @@ static void submit(struct agent *agent, const struct caller *caller, enum verb v
 static struct cop_buf *make_invited(const struct agent *agent,
                                     const struct cop_buf *result)
 {
-    struct invited invited = {.degraded = agent->roll.is_degraded,
-                              .invitation = {result->data, result->length}};
-    return invited_encode(&invited);
+    bool degraded = agent->roll.is_degraded || agent->roll.held_total > 0;
+    struct cop__invited invited = {.degraded = degraded,
+                                   .invitation = {result->data, result->length}};
+    return cop__invited_encode(&invited);
 }
 
 bool answer_complete(struct agent *agent, uint64_t token, int status,
@@ -112,10 +113,43 @@ static void end_asks(struct agent *agent, enum verb verb, int status,
     }
 }
 
+static bool has_ask(const struct agent *agent, enum verb verb)
+{
+    const struct ask *ask = agent->asks;
+    while (ask != NULL && ask->verb != verb)
+        ask = ask->next;
+    return ask != NULL;
+}
+
 void answer_change(struct agent *agent)
 {
     struct cop_buf *body = agent->roll.view ? roll_encode(&agent->roll) : NULL;
     end_asks(agent, VERB_VIEW, body ? 0 : COP_ESTATE, body);
+    cop_buf_unref(body);
+    agent->diary_serial++;
+    answer_diary(agent);
+}
+
+static struct cop_buf *make_diary(const struct agent *agent)
+{
+    struct diary *diary = malloc(sizeof *diary);
+    if (diary == NULL)
+        return NULL;
+    diary->serial = agent->diary_serial;
+    diary->roll = agent->roll;
+    diary->count = cop_node_events(cop__tcp_node(agent->tcp), 0, diary->suspicions,
+                                   COP_SUSPICIONS_MAX);
+    struct cop_buf *body = diary_encode(diary);
+    free(diary);
+    return body;
+}
+
+void answer_diary(struct agent *agent)
+{
+    if (agent->tcp == NULL || agent->roll.view == NULL || !has_ask(agent, VERB_EVENTS))
+        return;
+    struct cop_buf *body = make_diary(agent);
+    end_asks(agent, VERB_EVENTS, body ? 0 : COP_ENOMEM, body);
     cop_buf_unref(body);
 }
 
@@ -154,6 +188,8 @@ static void print_driver(FILE *out, const struct cop__tcp_stats *stats)
         {"refused_cluster", stats->refused_cluster},
         {"refused_identity", stats->refused_identity},
         {"refused_garbage", stats->refused_garbage},
+        {"refused_unproven", stats->refused_unproven},
+        {"refused_rate", stats->refused_rate},
         {"timed_out", stats->timed_out},
         {"resent_frames", stats->resent_frames},
         {"acks_sent", stats->acks_sent},
@@ -205,6 +241,18 @@ static void on_view(struct agent *agent, const struct caller *caller,
         reply(agent, caller, COP_ENOMEM, NULL);
 }
 
+static void on_events(struct agent *agent, const struct caller *caller,
+                      struct cop__bytes body)
+{
+    uint64_t known;
+    if (number_decode(body, &known) != 0)
+        reply(agent, caller, COP_EMALFORMED, NULL);
+    else if (known != agent->diary_serial)
+        reply_body(agent, caller, make_diary(agent));
+    else if (add_ask(agent, caller, VERB_EVENTS, 0) == NULL)
+        reply(agent, caller, COP_ENOMEM, NULL);
+}
+
 static void on_describe(struct agent *agent, const struct caller *caller)
 {
     size_t length;
@@ -244,13 +292,28 @@ static bool is_present(const struct agent *agent, const char *name)
            COP_RANK_NONE;
 }
 
+/* Whether it asks for itself; commands of this machine may ask for anybody. */
+static bool is_own_name(const struct agent *agent, const struct caller *caller,
+                        const char *view_name)
+{
+    const struct cluster *cluster = agent->config->cluster;
+    char name[NODESET_NAME_LENGTH + 1];
+    uint64_t id;
+    if (caller->session != NULL)
+        return true;
+    if (view_name[0] != 'n' || parse_number(view_name + 1, 0, cluster->n - 1, &id) != 0)
+        return cop__tcp_guest_is(agent->tcp, caller->guest, view_name);
+    cluster_name(cluster, (cop_id)id, name);
+    return cop__tcp_guest_is(agent->tcp, caller->guest, name);
+}
+
 static void on_invite(struct agent *agent, const struct caller *caller,
                       struct cop__bytes body)
 {
     const struct cluster *cluster = agent->config->cluster;
-    struct invite_command command;
+    struct cop__invite command;
     struct cop_request request = {.kind = COP_REQUEST_INVITE};
-    if (invite_command_decode(body, &command) != 0 || !is_name(command.name)) {
+    if (cop__invite_decode(body, &command) != 0 || !is_name(command.name)) {
         reply(agent, caller, COP_EMALFORMED, NULL);
     } else if (memcmp(command.cluster, cluster->id, sizeof cluster->id) != 0 ||
                command.instance != cluster->instance) {
@@ -258,6 +321,11 @@ static void on_invite(struct agent *agent, const struct caller *caller,
     } else if (find_view_name(agent, command.name),
                command.is_new && is_present(agent, command.name)) {
         reply(agent, caller, COP_EEXIST, NULL);
+    } else if (!is_own_name(agent, caller, command.name)) {
+        cop__log(&agent->log, COP_LOG_WARN,
+                 "refused to invite %s: whoever asked has another's certificate",
+                 command.name);
+        reply(agent, caller, COP_EINVAL, NULL);
     } else {
         request.name = command.name;
         request.incarnation = command.incarnation;
@@ -290,6 +358,20 @@ static void on_report(struct agent *agent, const struct caller *caller,
     submit(agent, caller, VERB_REPORT, &request);
 }
 
+static void on_inquire(struct agent *agent, const struct caller *caller,
+                       struct cop__bytes body)
+{
+    struct inquire_command command;
+    struct cop_request request = {.kind = COP_REQUEST_INQUIRE};
+    if (inquire_command_decode(body, &command) != 0) {
+        reply(agent, caller, COP_EMALFORMED, NULL);
+        return;
+    }
+    request.member = command.member;
+    request.timeout_ns = command.timeout_ns;
+    submit(agent, caller, VERB_INQUIRE, &request);
+}
+
 /* Commands that need a node. */
 static void answer(struct agent *agent, const struct caller *caller, enum verb verb,
                    struct cop__bytes body)
@@ -314,6 +396,12 @@ static void answer(struct agent *agent, const struct caller *caller, enum verb v
     case VERB_REPORT:
         on_report(agent, caller, body);
         return;
+    case VERB_EVENTS:
+        on_events(agent, caller, body);
+        return;
+    case VERB_INQUIRE:
+        on_inquire(agent, caller, body);
+        return;
     case VERB_PROBE:
         runs_start(&agent->runs, caller->session, body);
         return;
@@ -329,6 +417,8 @@ void answer_command(struct agent *agent, struct session *session, enum verb verb
     struct caller caller = {.session = session};
     if (verb == VERB_DESCRIBE)
         on_describe(agent, &caller);
+    else if (verb == VERB_REKEY)
+        reply(agent, &caller, agent_rekey(agent), NULL);
     else
         answer(agent, &caller, verb, body);
 }

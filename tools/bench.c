@@ -49,6 +49,18 @@ static void free_turns(struct turns *turns)
 
 /* ---- one turn -------------------------------------------------------------------- */
 
+int bench_time_floor(const struct floor_config *floor, double *median)
+{
+    struct floor_result result = {.message = ""};
+    int error = floor_run(floor, &result);
+    if (error)
+        return fail(EXIT_FAILED, "the floor: %s",
+                    result.message[0] ? result.message : cop_strerror(error));
+    *median = median_time(result.samples_ns, result.count);
+    floor_result_free(&result);
+    return 0;
+}
+
 static int time_floor(const struct turns *turns, enum bench_kind kind, double *median)
 {
     const struct bench_config *config = turns->config;
@@ -61,14 +73,7 @@ static int time_floor(const struct turns *turns, enum bench_kind kind, double *m
         .repetitions = config->repetitions,
         .warm_up = WARM_UP,
     };
-    struct floor_result result;
-    int error = floor_run(&floor, &result);
-    if (error)
-        return fail(EXIT_FAILED, "the floor: %s",
-                    result.message[0] ? result.message : cop_strerror(error));
-    *median = median_time(result.samples_ns, result.count);
-    floor_result_free(&result);
-    return 0;
+    return bench_time_floor(&floor, median);
 }
 
 static int run_probes(struct client *client, uint32_t count, struct asker *out)
@@ -177,22 +182,39 @@ static void add_sent(char *text, uint64_t *bytes, uint64_t *frames)
     }
 }
 
-/*
- * The mean length of our messages as they go over the sockets: the floor's have the
- * same.
- */
-static int measure_bytes(const struct local *local, uint32_t *out)
+int bench_traffic(const struct local *local, cop_id but, struct bench_traffic *out)
 {
-    uint64_t bytes = 0, frames = 0;
+    *out = (struct bench_traffic){0};
     for (cop_id id = 0; id < local->cluster.n; id++) {
+        if (id == but)
+            continue;
         char *text = local_status(local, id);
         if (text == NULL)
             return fail(EXIT_FAILED, "a member does not tell its statistics");
-        add_sent(text, &bytes, &frames);
+        add_sent(text, &out->bytes, &out->frames);
         free(text);
     }
-    *out = frames ? (uint32_t)(bytes / frames) + COP__RECORD_SIZE : FLOOR_BYTES_DEFAULT;
     return 0;
+}
+
+uint32_t bench_message_bytes(const struct bench_traffic *before,
+                             const struct bench_traffic *after)
+{
+    uint64_t frames = after->frames - before->frames;
+    if (frames == 0)
+        return FLOOR_BYTES_DEFAULT;
+    return (uint32_t)((after->bytes - before->bytes) / frames) + COP__RECORD_SIZE;
+}
+
+/* The floor's messages are as long as ours are on average. */
+static int measure_bytes(const struct local *local, uint32_t *out)
+{
+    const struct bench_traffic nothing = {0};
+    struct bench_traffic sent;
+    int code = bench_traffic(local, COP_ID_NONE, &sent);
+    if (code == 0)
+        *out = bench_message_bytes(&nothing, &sent);
+    return code;
 }
 
 static uint64_t median_of(uint64_t *values, uint32_t count)
@@ -290,6 +312,7 @@ int bench_sweep(const struct bench_config *config, struct progress *progress,
                                          .shape = shape,
                                          .quorum = "majority",
                                          .tcp = config->tcp,
+                                         .insecure = true,
                                          .is_private = true};
     *out = (struct bench_result){0};
     int code = make_turns(config, &turns);

@@ -40,6 +40,23 @@ int bench_floor(const struct bench_config *config, struct progress *progress,
 int bench_sweep(const struct bench_config *config, struct progress *progress,
                 struct bench_result *out);
 
+/*
+ * What the members of a cluster, all but one, have sent so far. 0, or EXIT_FAILED after
+ * one line.
+ */
+struct local;
+struct bench_traffic {
+    uint64_t bytes, frames;
+};
+int bench_traffic(const struct local *local, cop_id but, struct bench_traffic *out);
+/* The mean length of messages on the sockets, between two of these; or that of a floor. */
+uint32_t bench_message_bytes(const struct bench_traffic *before,
+                             const struct bench_traffic *after);
+
+/* The blocking floor once more: the median of its repetitions. 0, or EXIT_FAILED. */
+struct floor_config;
+int bench_time_floor(const struct floor_config *floor, double *median);
+
 /* A key whose value is what docs/json.md calls a summary. */
 void bench_put_summary(struct json *json, const char *key,
                        const struct summary *summary, int decimals);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client.h"
 
+#include "net/tls/channel.h"
 #include "say.h"
 #include "wire/header.h"
 
@@ -8,6 +9,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -22,10 +24,127 @@ int client_open(const char *path, struct client *out)
     memcpy(address.sun_path, path, length + 1);
     struct cop__address any = {.length = sizeof address};
     memcpy(&any.storage, &address, sizeof address);
-    return client_open_address(&any, out);
+    return client_open_address(&any, NULL, out, NULL, 0);
 }
 
-int client_open_address(const struct cop__address *address, struct client *out)
+/* ---- encrypted ------------------------------------------------------------------- */
+
+/* How long the other end may take to prove who it is. */
+#define SHAKE_TIMEOUT_NS (5 * COP_SEC)
+
+struct secret_line {
+    struct cop__channel *channel;
+    struct cop__outbox out;
+    struct cop__bytes in; /* came, and is not decrypted yet; in `raw` */
+    uint8_t raw[COP__RECORD_PLAIN];
+    size_t used, length; /* of `plain`: taken, and there */
+    uint8_t plain[COP__RECORD_PLAIN];
+};
+
+static void close_line(struct secret_line *line)
+{
+    if (line == NULL)
+        return;
+    cop__channel_destroy(line->channel);
+    free(line);
+}
+
+static int send_all(int fd, const uint8_t *data, size_t length)
+{
+    for (size_t done = 0; done < length;) {
+        ssize_t sent = send(fd, data + done, length - done, MSG_NOSIGNAL);
+        if (sent >= 0)
+            done += (size_t)sent;
+        else if (errno != EINTR)
+            return COP_EIO;
+    }
+    return 0;
+}
+
+static int post(const struct client *client)
+{
+    struct cop__outbox *out = &client->line->out;
+    size_t length = out->used;
+    out->used = 0;
+    return send_all(client->fd, out->bytes, length);
+}
+
+static ssize_t receive_some(int fd, uint8_t *data, size_t length, cop_time deadline);
+
+/* More of what the other end sends. */
+static int fill(struct client *client, cop_time deadline)
+{
+    struct secret_line *line = client->line;
+    ssize_t got = receive_some(client->fd, line->raw, sizeof line->raw, deadline);
+    if (got < 0)
+        return (int)got;
+    line->in = (struct cop__bytes){line->raw, (uint32_t)got};
+    return 0;
+}
+
+static int shake(struct client *client)
+{
+    struct secret_line *line = client->line;
+    cop_time deadline = now_ns() + SHAKE_TIMEOUT_NS;
+    int done, error;
+    for (;;) {
+        done = cop__channel_shake(line->channel, &line->in, &line->out);
+        error = post(client);
+        if (done != 0 || error != 0)
+            return done < 0 ? done : error;
+        error = fill(client, deadline);
+        if (error)
+            return error;
+    }
+}
+
+static int open_line(struct client *client, struct cop__tls *tls, char *message,
+                     size_t size)
+{
+    client->line = calloc(1, sizeof *client->line);
+    int error = client->line ? cop__channel_create(tls, false, &client->line->channel)
+                             : COP_ENOMEM;
+    if (error)
+        return error;
+    error = shake(client);
+    const char *detail = cop__channel_detail(client->line->channel);
+    if (error == COP_EREFUSED)
+        snprintf(message, size, "%s%s%s",
+                 cop__fault_text(cop__channel_fault(client->line->channel)),
+                 *detail ? ": " : "", detail);
+    else if (error == COP_ELOST)
+        snprintf(message, size,
+                 "it ended the connection before it had proved who it is");
+    return error == COP_ELOST ? COP_EREFUSED : error;
+}
+
+static ssize_t receive_plain(struct client *client, uint8_t *data, size_t length,
+                             cop_time deadline)
+{
+    struct secret_line *line = client->line;
+    while (line->used == line->length) {
+        ssize_t got = cop__channel_read(line->channel, &line->in, line->plain,
+                                        sizeof line->plain, &line->out);
+        int error = got < 0 ? (int)got : post(client);
+        if (!error && got == 0)
+            error = fill(client, deadline);
+        if (error)
+            return error;
+        line->used = 0;
+        line->length = (size_t)got;
+    }
+    size_t count = line->length - line->used;
+    if (count > length)
+        count = length;
+    memcpy(data, line->plain + line->used, count);
+    line->used += count;
+    return (ssize_t)count;
+}
+
+/* ---- both ------------------------------------------------------------------------ */
+
+int client_open_address(const struct cop__address *address, struct cop__tls *tls,
+                        struct client *out, char *message, size_t size)
 {
     int fd = socket(address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
@@ -37,14 +156,22 @@ int client_open_address(const struct cop__address *address, struct client *out)
             return COP_ENOENT;
         return error == EACCES || error == EPERM ? COP_EREFUSED : COP_EIO;
     }
-    *out = (struct client){.fd = fd};
-    return 0;
+    struct client client = {.fd = fd};
+    int error = 0;
+    if (tls != NULL && address->storage.ss_family != AF_UNIX)
+        error = open_line(&client, tls, message, size);
+    if (error)
+        client_close(&client);
+    else
+        *out = client;
+    return error;
 }
 
 void client_close(struct client *client)
 {
     if (client->fd >= 0)
         close(client->fd);
+    close_line(client->line);
     cop_buf_unref(client->buffer);
     *client = (struct client){.fd = -1};
 }
@@ -58,30 +185,40 @@ pid_t client_peer(const struct client *client)
     return peer.pid;
 }
 
-int client_send(struct client *client, enum verb verb, const struct cop_buf *body)
+static int send_encrypted(struct client *client, const struct cop_buf *packed)
 {
-    struct cop_buf *packed = command_make(++client->token, verb, body);
-    if (packed == NULL)
-        return COP_ENOMEM;
+    struct secret_line *line = client->line;
     int error = 0;
     for (size_t done = 0; done < packed->length && !error;) {
-        ssize_t sent =
-            send(client->fd, packed->data + done, packed->length - done, MSG_NOSIGNAL);
-        if (sent >= 0)
-            done += (size_t)sent;
-        else if (errno != EINTR)
-            error = COP_EIO;
+        size_t count = packed->length - done;
+        if (count > COP__RECORD_PLAIN)
+            count = COP__RECORD_PLAIN;
+        error =
+            cop__channel_write(line->channel, packed->data + done, count, &line->out);
+        if (!error)
+            error = post(client);
+        done += count;
     }
+    return error;
+}
+
+int client_send(struct client *client, enum verb verb, const struct cop_buf *body)
+{
+    struct cop_buf *packed = cop__command_make(++client->token, (uint16_t)verb, body);
+    if (packed == NULL)
+        return COP_ENOMEM;
+    int error = client->line ? send_encrypted(client, packed)
+                             : send_all(client->fd, packed->data, packed->length);
     cop_buf_unref(packed);
     return error;
 }
 
-static int receive_all(struct client *client, uint8_t *data, size_t length,
-                       cop_time deadline)
+/* At least one byte; COP_ETIMEDOUT, COP_ELOST, COP_EIO. */
+static ssize_t receive_some(int fd, uint8_t *data, size_t length, cop_time deadline)
 {
-    for (size_t done = 0; done < length;) {
+    for (;;) {
         cop_time now = now_ns();
-        struct pollfd wait = {.fd = client->fd, .events = POLLIN};
+        struct pollfd wait = {.fd = fd, .events = POLLIN};
         cop_time left = deadline > now ? deadline - now : 0;
         int ready = poll(&wait, 1, (int)((left + COP_MSEC - 1) / COP_MSEC));
         if (ready == 0)
@@ -90,15 +227,42 @@ static int receive_all(struct client *client, uint8_t *data, size_t length,
             return COP_EIO;
         if (ready < 0)
             continue;
-        ssize_t got = recv(client->fd, data + done, length - done, 0);
+        ssize_t got = recv(fd, data, length, 0);
         if (got == 0 || (got < 0 && errno == ECONNRESET))
             return COP_ELOST;
         if (got > 0)
-            done += (size_t)got;
-        else if (errno != EINTR)
+            return got;
+        if (errno != EINTR)
             return COP_EIO;
     }
+}
+
+static int receive_all(struct client *client, uint8_t *data, size_t length,
+                       cop_time deadline)
+{
+    for (size_t done = 0; done < length;) {
+        ssize_t got =
+            client->line
+                ? receive_plain(client, data + done, length - done, deadline)
+                : receive_some(client->fd, data + done, length - done, deadline);
+        if (got < 0)
+            return (int)got;
+        done += (size_t)got;
+    }
     return 0;
+}
+
+bool client_is_ready(const struct client *client, cop_time timeout_ns)
+{
+    cop_time deadline = now_ns() + timeout_ns;
+    for (;;) {
+        struct pollfd wait = {.fd = client->fd, .events = POLLIN};
+        cop_time now = now_ns();
+        cop_time left = deadline > now ? deadline - now : 0;
+        int ready = poll(&wait, 1, (int)((left + COP_MSEC - 1) / COP_MSEC));
+        if (ready >= 0 || errno != EINTR)
+            return ready != 0;
+    }
 }
 
 int client_receive(struct client *client, cop_time timeout_ns, struct client_reply *out)

@@ -11,8 +11,10 @@
  * The command's side of a conversation with an agent or a keeper: blocking, with
  * deadlines.
  */
+struct secret_line;
 struct client {
     int fd;
+    struct secret_line *line; /* of a connection by TLS; NULL otherwise */
     uint64_t token;
     struct cop_buf *buffer; /* of the last reply */
 };
@@ -26,8 +28,12 @@ struct client_reply {
 
 /* 0; COP_ENOENT (nobody listens there), COP_EREFUSED (not ours), COP_EIO. */
 int client_open(const char *path, struct client *out);
-/* The same for any address. */
-int client_open_address(const struct cop__address *address, struct client *out);
+/*
+ * The same for any address; with `tls`, TCP is encrypted. Where the other end does not
+ * prove who it is the message says so, with COP_EREFUSED.
+ */
+int client_open_address(const struct cop__address *address, struct cop__tls *tls,
+                        struct client *out, char *message, size_t size);
 void client_close(struct client *client);
 
 /* The process at the other end, as the kernel knows it; 0 if it does not. */
@@ -40,6 +46,8 @@ int client_send(struct client *client, enum verb verb, const struct cop_buf *bod
  */
 int client_receive(struct client *client, cop_time timeout_ns,
                    struct client_reply *out);
+/* Whether something comes, or the other end goes, within this time. */
+bool client_is_ready(const struct client *client, cop_time timeout_ns);
 /* Both. */
 int client_call(struct client *client, enum verb verb, const struct cop_buf *body,
                 cop_time timeout_ns, struct client_reply *out);

@@ -2,39 +2,27 @@
 #include "cluster.h"
 
 #include "base/assert.h"
+#include "run/address.h"
+#include "run/text.h"
 #include "say.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <netinet/in.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 /* One entry of the index for so many members: 4 bytes for 64, whatever the size. */
 #define CLUSTER_STRIDE 64u
 #define LINE_MAX_BYTES 255u
 
-__attribute__((format(printf, 3, 4))) static void explain(char *message, size_t size,
-                                                          const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    if (size > 0)
-        vsnprintf(message, size, format, arguments);
-    va_end(arguments);
-}
-
 /* The sentence, and the error that goes with it. */
-#define bad(...) (explain(__VA_ARGS__), COP_EINVAL)
+#define bad(...) cop__explain(__VA_ARGS__)
 
 /* ---- lines ----------------------------------------------------------------------- */
 
@@ -71,65 +59,10 @@ static void member_line(const struct cluster *cluster, cop_id id, char *line)
 
 /* ---- addresses ------------------------------------------------------------------- */
 
-static int parse_unix(const char *path, const char *directory, struct cop__address *out,
-                      char *message, size_t size)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    bool relative = path[0] != '/';
-    int length = snprintf(address.sun_path, sizeof address.sun_path, "%s%s%s",
-                          relative ? directory : "", relative ? "/" : "", path);
-    if (path[0] == '\0')
-        return bad(message, size, "the path of the socket is missing");
-    if (length < 0 || (size_t)length >= sizeof address.sun_path)
-        return bad(message, size, "the path of a socket may have at most %zu bytes",
-                   sizeof address.sun_path - 1);
-    memset(out, 0, sizeof *out);
-    memcpy(&out->storage, &address, sizeof address);
-    out->length = sizeof address;
-    return 0;
-}
-
-static int parse_tcp(const char *text, uint64_t least, struct cop__address *out,
-                     char *message, size_t size)
-{
-    char host[64];
-    uint64_t port;
-    const char *colon = strrchr(text, ':');
-    size_t length = colon ? (size_t)(colon - text) : 0;
-    bool six = length > 2 && text[0] == '[' && text[length - 1] == ']';
-    size_t cut = six ? 1 : 0;
-    if (length == 0 || length >= sizeof host)
-        return bad(message, size, "expected tcp:HOST:PORT");
-    if (parse_number(colon + 1, least, 65535, &port) != 0)
-        return bad(message, size, "a port is a number from %u to 65535",
-                   (unsigned)least);
-    memcpy(host, text + cut, length - 2 * cut);
-    host[length - 2 * cut] = '\0';
-    memset(out, 0, sizeof *out);
-    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6,
-                              .sin6_port = htons((uint16_t)port)};
-    if (!six && inet_pton(AF_INET, host, &v4.sin_addr) == 1) {
-        memcpy(&out->storage, &v4, sizeof v4);
-        out->length = sizeof v4;
-        return 0;
-    }
-    if (six && inet_pton(AF_INET6, host, &v6.sin6_addr) == 1) {
-        memcpy(&out->storage, &v6, sizeof v6);
-        out->length = sizeof v6;
-        return 0;
-    }
-    return bad(message, size, "the host must be a number, as 127.0.0.1 or [::1]");
-}
-
 int cluster_parse_address(const char *text, const char *directory,
                           struct cop__address *out, char *message, size_t size)
 {
-    if (strncmp(text, "unix:", 5) == 0)
-        return parse_unix(text + 5, directory, out, message, size);
-    if (strncmp(text, "tcp:", 4) == 0)
-        return parse_tcp(text + 4, 1, out, message, size);
-    return bad(message, size, "an address begins with unix: or tcp:");
+    return cop__address_parse(text, directory, 1, out, message, size);
 }
 
 void cluster_absolute(const char *text, char *out, size_t size)
@@ -145,9 +78,7 @@ void cluster_absolute(const char *text, char *out, size_t size)
 int cluster_parse_listen(const char *text, struct cop__address *out, char *message,
                          size_t size)
 {
-    if (strncmp(text, "tcp:", 4) == 0)
-        return parse_tcp(text + 4, 0, out, message, size);
-    return cluster_parse_address(text, ".", out, message, size);
+    return cop__address_parse(text, ".", 0, out, message, size);
 }
 
 /* ---- reading the file ------------------------------------------------------------ */
@@ -165,48 +96,12 @@ static int parse_id(const char *text, uint8_t out[16])
 
 int cluster_parse_quorum(const char *text, enum cop_quorum *out, const char **names)
 {
-    static const struct {
-        const char *text;
-        enum cop_quorum quorum;
-    } words[] = {{"majority", COP_QUORUM_MAJORITY},
-                 {"none", COP_QUORUM_NONE},
-                 {"fixed", COP_QUORUM_FIXED}};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strcmp(words[i].text, text) == 0) {
-            *out = words[i].quorum;
-            *names = "";
-            return 0;
-        }
-    if (strncmp(text, "has:", 4) != 0 || text[4] == '\0')
-        return COP_EINVAL;
-    *out = COP_QUORUM_HAS;
-    *names = text + 4;
-    return 0;
+    return cop__text_quorum(text, out, names);
 }
-
-/* Shorter, and a busy machine is taken for a dead one; longer, and nobody would wait. */
-#define RING_MIN (10 * COP_MSEC)
-#define RING_MAX (60 * COP_SEC)
 
 int cluster_parse_detector(const char *text, struct cop_detect *out)
 {
-    struct cop_detect detect = {0};
-    char period[32];
-    unsigned witnesses = 0;
-    char rest;
-    if (strcmp(text, "connection") == 0) {
-        *out = detect;
-        return 0;
-    }
-    int got = sscanf(text, "ring:%31[^,],witnesses:%9u%c", period, &witnesses, &rest);
-    if ((got != 1 && got != 2) || (got == 1 && strchr(text, ',') != NULL) ||
-        witnesses > COP_WITNESSES_MAX ||
-        parse_duration(period, &detect.ring_period_ns) != 0 ||
-        detect.ring_period_ns < RING_MIN || detect.ring_period_ns > RING_MAX)
-        return COP_EINVAL;
-    detect.witnesses = witnesses;
-    *out = detect;
-    return 0;
+    return cop__text_detector(text, out);
 }
 
 static int read_detector(struct cluster *cluster, const char *value, char *message,
@@ -249,6 +144,16 @@ static int resolve_quorum(struct cluster *cluster, const char *path, char *messa
     return 0;
 }
 
+static int read_guard(struct cluster *cluster, const char *value, char *message,
+                      size_t size)
+{
+    uint64_t number;
+    if (parse_number(value, 0, CLUSTER_GUARD_MAX, &number) != 0)
+        return bad(message, size, "guard is a number of removals a minute, 0 for any");
+    cluster->guard = (uint32_t)number;
+    return 0;
+}
+
 /* "key value" in front of the members. */
 static int read_setting(struct cluster *cluster, const char *line, char *message,
                         size_t size)
@@ -260,6 +165,8 @@ static int read_setting(struct cluster *cluster, const char *line, char *message
         return read_quorum(cluster, value, message, size);
     if (strcmp(key, "detector") == 0)
         return read_detector(cluster, value, message, size);
+    if (strcmp(key, "guard") == 0)
+        return read_guard(cluster, value, message, size);
     if (strcmp(key, "directory") == 0) {
         if (strlen(value) >= sizeof cluster->directory || value[0] != '/')
             return bad(message, size, "the directory is a path from the root");
@@ -489,6 +396,18 @@ void cluster_close(struct cluster *cluster)
 
 /* ---- as a text ------------------------------------------------------------------- */
 
+/* Whoever reads it need not know names: ids. */
+static void print_quorum(const struct cluster *cluster, FILE *out)
+{
+    if (cluster->quorum != COP_QUORUM_HAS) {
+        fprintf(out, "%s\n", cluster->quorum_text);
+        return;
+    }
+    for (uint32_t i = 0; i < cluster->quorum_ids.count; i++)
+        fprintf(out, "%s%" PRIu32, i == 0 ? "has:" : ",", cluster->quorum_ids.items[i]);
+    fputs("\n", out);
+}
+
 char *cluster_describe(const struct cluster *cluster, size_t *length)
 {
     char line[LINE_MAX_BYTES + 1], *text = NULL;
@@ -499,10 +418,11 @@ char *cluster_describe(const struct cluster *cluster, size_t *length)
     fputs("cluster ", out);
     for (int i = 0; i < 16; i++)
         fprintf(out, "%02x", cluster->id[i]);
-    fprintf(out, "\ninstance %" PRIu64 "\nfirst %" PRIu64 "\nshape %s\nquorum %s\n",
-            cluster->instance, cluster->first, cluster->shape_text,
-            cluster->quorum_text);
-    fprintf(out, "detector %s\n", cluster->detector_text);
+    fprintf(out, "\ninstance %" PRIu64 "\nfirst %" PRIu64 "\nshape %s\nquorum ",
+            cluster->instance, cluster->first, cluster->shape_text);
+    print_quorum(cluster, out);
+    fprintf(out, "detector %s\nguard %" PRIu32 "\n", cluster->detector_text,
+            cluster->guard);
     if (realpath(cluster->directory, directory) != NULL)
         fprintf(out, "directory %s\n", directory);
     size_t at = cluster->index[0];

@@ -16,6 +16,7 @@
  *   shape radix:4                   (radix:4 if left out)
  *   quorum majority                 (majority if left out; none, fixed, has:NAMES)
  *   detector connection             (this if left out; ring:100ms,witnesses:2)
+ *   guard 0                         (0 if left out: any number of removals a minute)
  *   directory /run/x                (for relative paths; that of the file if left out)
  *   0 n0 unix:m0.sock               (a path is relative to the file's directory)
  *   1 n1 tcp:127.0.0.1:7001
@@ -28,6 +29,7 @@
  */
 #define CLUSTER_MEMBERS_MAX 65536u
 #define CLUSTER_FILE "members"
+#define CLUSTER_GUARD_MAX 1000000u
 
 /* Somebody who joined later. Not in the file: who has a list of them adds it. */
 struct cluster_extra {
@@ -45,6 +47,7 @@ struct cluster {
     char quorum_text[128];
     char detector_text[64];
     struct cop_detect detect;
+    uint32_t guard;
     enum cop_quorum quorum;
     struct cop_ranks quorum_ids; /* has:NAMES */
     uint32_t n;
@@ -87,6 +90,12 @@ int cluster_parse_quorum(const char *text, enum cop_quorum *out, const char **na
 static inline uint32_t cluster_count(const struct cluster *cluster)
 {
     return cluster->n + cluster->extra_count;
+}
+
+/* The id in the view of whoever is at a place; COP_ID_NONE: it has none yet. */
+static inline cop_id cluster_id(const struct cluster *cluster, cop_id place)
+{
+    return place < cluster->n ? place : cluster->extras[place - cluster->n].id;
 }
 
 /* The name of a member that exists, by its place. */

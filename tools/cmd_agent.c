@@ -2,8 +2,9 @@
 #include "agent.h"
 #include "args.h"
 #include "commands.h"
-#include "listen.h"
+#include "run/listen.h"
 #include "say.h"
+#include "security.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -14,7 +15,8 @@
 struct options {
     const char *members, *listen, *command, *id;
     uint64_t incarnation;
-    bool insecure, first;
+    bool first;
+    struct security_options security;
 };
 
 /* An id, or the name of a member. */
@@ -34,19 +36,9 @@ static int find_self(const struct cluster *cluster, const char *text, cop_id *ou
     return 0;
 }
 
-/*
- * Without TLS, what listens beyond this process's own files must have been asked for.
- */
-static int check_insecure(const struct cop__address *address, bool insecure)
-{
-    if (address->storage.ss_family == AF_UNIX || insecure)
-        return 0;
-    return fail(EXIT_USAGE,
-                "agent: TCP is not encrypted yet; type --insecure to use it");
-}
-
 static int open_listener(const struct cluster *cluster, cop_id self,
-                         const struct options *options, int *out)
+                         const struct options *options, const struct cop__tls *tls,
+                         int *out)
 {
     struct cop__address address;
     char text[160], message[200];
@@ -55,10 +47,10 @@ static int open_listener(const struct cluster *cluster, cop_id self,
     const char *directory = options->listen ? "." : cluster->directory;
     if (cluster_parse_address(where, directory, &address, message, sizeof message) != 0)
         return fail(EXIT_USAGE, "agent: --listen %s: %s", where, message);
-    int code = check_insecure(&address, options->insecure);
+    int code = security_check("agent", &address, tls, options->security.insecure);
     if (code)
         return code;
-    int fd = listen_address(&address);
+    int fd = cop__listen_address(&address);
     if (fd == -EADDRINUSE)
         return fail(EXIT_FAILED, "%s is taken: another process listens there", where);
     if (fd < 0)
@@ -100,11 +92,16 @@ static int run(const struct options *options, const struct cluster *cluster)
     if (config.incarnation < cluster->first)
         return fail(EXIT_USAGE, "agent: --incarnation must be at least %llu, the first",
                     (unsigned long long)cluster->first);
-    code = open_listener(cluster, config.id, options, &config.listen_fd);
-    if (code)
-        return code;
-    fprintf(stderr, "coppice: member %s of %u is up\n", options->id, cluster->n);
-    return agent_run(&config);
+    code = security_open("agent", &options->security, &config.tls);
+    if (code == 0)
+        code =
+            open_listener(cluster, config.id, options, config.tls, &config.listen_fd);
+    if (code == 0) {
+        fprintf(stderr, "coppice: member %s of %u is up\n", options->id, cluster->n);
+        code = agent_run(&config);
+    }
+    cop__tls_destroy(config.tls);
+    return code;
 }
 
 int cmd_agent(int argc, char **argv)
@@ -123,8 +120,7 @@ int cmd_agent(int argc, char **argv)
          &got.incarnation, 1, UINT64_MAX - 1},
         {0, "first", NULL, "its first start: it is in the view that FILE describes",
          ARGS_FLAG, &got.first, 0, 0},
-        {0, "insecure", NULL, "allow TCP without encryption", ARGS_FLAG, &got.insecure,
-         0, 0},
+        SECURITY_OPTIONS(got.security),
         {0},
     };
     struct args args = {

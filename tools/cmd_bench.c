@@ -181,6 +181,8 @@ int cmd_bench(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "contention") == 0)
         return cmd_bench_contention(argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], "ts") == 0)
+        return cmd_bench_ts(argc - 1, argv + 1);
     struct options got = {.sizes = "64,256",
                           .arities = "2,4",
                           .transport = "tcp",
@@ -209,12 +211,13 @@ int cmd_bench(int argc, char **argv)
     };
     struct args args = {
         .name = "bench",
-        .usage = "sweep|floor|contention [options]",
+        .usage = "sweep|floor|contention|ts [options]",
         .text =
             "`sweep` measures probes of a private cluster against two floors, turn by\n"
             "turn: bare C that moves as many equal messages over the same tree, with\n"
             "blocking sockets and with epoll. `floor` measures the floors alone.\n"
-            "`contention` has options of its own: coppice bench contention --help",
+            "`contention` and `ts`, the time of a change of the view, have options of\n"
+            "their own: coppice bench ts --help",
         .options = options,
         .least = 1,
         .most = 1,
@@ -227,9 +230,9 @@ int cmd_bench(int argc, char **argv)
     const char *what = args.operands[0];
     if (strcmp(what, "sweep") != 0 && strcmp(what, "floor") != 0)
         return fail(EXIT_USAGE,
-                    strcmp(what, "contention") == 0
+                    strcmp(what, "contention") == 0 || strcmp(what, "ts") == 0
                         ? "bench: %s comes first, before its options"
-                        : "bench: sweep, floor or contention, not '%s'",
+                        : "bench: sweep, floor, contention or ts, not '%s'",
                     what);
     return run(&got, strcmp(what, "sweep") == 0);
 }

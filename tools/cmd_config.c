@@ -37,6 +37,8 @@ int cmd_config(int argc, char **argv)
         {0, "timeout", "TIME", "the same", ARGS_TEXT, &flags[SETTING_timeout], 0, 0},
         {0, "quorum", "QUORUM", "the same", ARGS_TEXT, &flags[SETTING_quorum], 0, 0},
         {0, "detector", "D", "the same", ARGS_TEXT, &flags[SETTING_detector], 0, 0},
+        {0, "key", "FILE", "the same", ARGS_TEXT, &flags[SETTING_key], 0, 0},
+        {0, "guard", "K", "the same", ARGS_TEXT, &flags[SETTING_guard], 0, 0},
         {0, "json", NULL, "one object per line: coppice.config.v1", ARGS_FLAG, &as_json,
          0, 0},
         {0},

@@ -3,9 +3,10 @@
 #include "args.h"
 #include "commands.h"
 #include "json.h"
-#include "listen.h"
 #include "local.h"
+#include "run/listen.h"
 #include "say.h"
+#include "security.h"
 
 #include <arpa/inet.h>
 #include <coppice/error.h>
@@ -24,7 +25,8 @@
 
 struct options {
     const char *name, *contact, *as, *listen, *command;
-    bool spare, insecure, as_json;
+    bool spare, as_json;
+    struct security_options security;
 };
 
 /* ---- into a local cluster -------------------------------------------------------- */
@@ -48,7 +50,7 @@ static int print_joined(const struct joined *joined, const char *cluster, bool a
     if (joined->waiting)
         return fail(EXIT_REFUSED,
                     "%s runs, but is not in the view; too few members are left to let "
-                    "it in",
+                    "it in, or the guard holds removals",
                     joined->name);
     return 0;
 }
@@ -108,13 +110,15 @@ static int parse_contact(const char *text, struct cop__address *out)
 
 /* How the cluster began; and the address by which we reached the contact. */
 static int ask_contact(const struct options *options,
-                       const struct cop__address *contact, struct cluster *out,
-                       struct cop__address *own)
+                       const struct cop__address *contact, struct cop__tls *tls,
+                       struct cluster *out, struct cop__address *own)
 {
     struct client client;
     struct client_reply reply;
-    char message[300];
-    int error = client_open_address(contact, &client);
+    char message[300] = "";
+    int error = client_open_address(contact, tls, &client, message, sizeof message);
+    if (error == COP_EREFUSED && message[0] != '\0')
+        return fail(EXIT_REFUSED, "%s: %s", options->contact, message);
     if (error)
         return fail(EXIT_NO_CLUSTER, "nobody answers at %s: %s", options->contact,
                     cop_strerror(error));
@@ -174,17 +178,17 @@ static int print_address(int fd, char *out, size_t size)
 }
 
 /* Listens, and says where: `where` is changed to what the others are to be told. */
-static int open_listener(const struct options *options, char *where, size_t size,
-                         int *out)
+static int open_listener(const struct options *options, const struct cop__tls *tls,
+                         char *where, size_t size, int *out)
 {
     struct cop__address address;
     char message[200];
     if (cluster_parse_listen(where, &address, message, sizeof message) != 0)
         return fail(EXIT_USAGE, "join: --listen %s: %s", where, message);
-    if (address.storage.ss_family != AF_UNIX && !options->insecure)
-        return fail(EXIT_USAGE,
-                    "join: TCP is not encrypted yet; type --insecure to use it");
-    int fd = listen_address(&address);
+    int code = security_check("join", &address, tls, options->security.insecure);
+    if (code)
+        return code;
+    int fd = cop__listen_address(&address);
     if (fd == -EADDRINUSE)
         return fail(EXIT_FAILED, "%s is taken: another process listens there", where);
     if (fd < 0)
@@ -222,7 +226,7 @@ static int choose_name(const struct options *options, char out[64])
                  : 0;
 }
 
-static int run_contact(const struct options *options)
+static int run_contact(const struct options *options, struct cop__tls *tls)
 {
     struct cluster cluster;
     struct cop__address own = {0};
@@ -232,6 +236,7 @@ static int run_contact(const struct options *options)
                                   .is_new = true,
                                   .is_spare = options->spare,
                                   .where = where,
+                                  .tls = tls,
                                   .note_fd = -1,
                                   .command_path = options->command,
                                   .incarnation = incarnation_of_now()};
@@ -239,14 +244,16 @@ static int run_contact(const struct options *options)
     if (code == 0)
         code = parse_contact(options->contact, &config.contact);
     if (code == 0)
-        code = ask_contact(options, &config.contact, &cluster, &own);
+        code = security_check("join", &config.contact, tls, options->security.insecure);
+    if (code == 0)
+        code = ask_contact(options, &config.contact, tls, &cluster, &own);
     if (code)
         return code;
     if (options->listen != NULL)
         cluster_absolute(options->listen, where, sizeof where);
     else
         choose_address(&cluster, &own, where, sizeof where);
-    code = open_listener(options, where, sizeof where, &config.listen_fd);
+    code = open_listener(options, tls, where, sizeof where, &config.listen_fd);
     if (code == 0) {
         config.cluster = &cluster;
         config.socket = strncmp(where, "unix:", 5) == 0 ? where + 5 : NULL;
@@ -270,8 +277,7 @@ int cmd_join(int argc, char **argv)
          0, 0},
         {0, "command", "SOCKET", "with --contact: take commands here", ARGS_TEXT,
          &got.command, 0, 0},
-        {0, "insecure", NULL, "allow TCP without encryption", ARGS_FLAG, &got.insecure,
-         0, 0},
+        SECURITY_OPTIONS(got.security),
         {0, "json", NULL, "print one object: coppice.join.v1", ARGS_FLAG, &got.as_json,
          0, 0},
         {0},
@@ -294,5 +300,12 @@ int cmd_join(int argc, char **argv)
         return fail(EXIT_USAGE, "join: --contact excludes --name and --json");
     if (got.contact == NULL && (got.listen != NULL || got.command != NULL))
         return fail(EXIT_USAGE, "join: --listen and --command need --contact");
-    return got.contact != NULL ? run_contact(&got) : run_local(&got);
+    if (got.contact == NULL)
+        return run_local(&got);
+    struct cop__tls *tls;
+    code = security_open("join", &got.security, &tls);
+    if (code == 0)
+        code = run_contact(&got, tls);
+    cop__tls_destroy(tls);
+    return code;
 }

@@ -13,8 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define STATUS_TIMEOUT_NS (5 * COP_SEC)
+
 struct options {
-    const char *name;
+    const char *name, *agent;
     bool as_json, stats;
 };
 
@@ -229,6 +231,28 @@ static int print_all_stats(const struct local *local, const struct cop_ranks *id
     return 0;
 }
 
+/* Of an agent that is in no local cluster, by its socket. */
+static int run_agent(const struct options *options)
+{
+    struct client client;
+    struct client_reply reply;
+    struct json json;
+    int error = client_open(options->agent, &client);
+    if (error)
+        return fail(EXIT_NO_CLUSTER, "no agent takes commands at %s", options->agent);
+    char *text = NULL;
+    if (client_call(&client, VERB_STATUS, NULL, STATUS_TIMEOUT_NS, &reply) == 0 &&
+        reply.status == 0)
+        text = strndup((const char *)reply.body.data, reply.body.length);
+    client_close(&client);
+    if (text == NULL)
+        return fail(EXIT_FAILED, "%s did not answer", options->agent);
+    json_init(&json, stdout);
+    print_stats(options->agent, text, &json, options->as_json);
+    free(text);
+    return 0;
+}
+
 /* ---- the command ----------------------------------------------------------------- */
 
 static int select_members(const struct local *local, const struct args *args,
@@ -276,6 +300,8 @@ int cmd_ps(int argc, char **argv)
         {0, "name", "NAME", "of the cluster", ARGS_TEXT, &got.name, 0, 0},
         {0, "stats", NULL, "what the members have counted, instead", ARGS_FLAG,
          &got.stats, 0, 0},
+        {0, "agent", "SOCKET", "with --stats: of this agent, not a local cluster",
+         ARGS_TEXT, &got.agent, 0, 0},
         {0, "json", NULL, "one object per line: coppice.ps.v1, coppice.stats.v1",
          ARGS_FLAG, &got.as_json, 0, 0},
         {0},
@@ -294,6 +320,10 @@ int cmd_ps(int argc, char **argv)
     int code;
     if (!args_parse(&args, argc, argv, &code))
         return code;
+    if (got.agent != NULL && (!got.stats || args.count > 0))
+        return fail(EXIT_USAGE, "ps: --agent goes with --stats, and takes no members");
+    if (got.agent != NULL)
+        return run_agent(&got);
     code = local_settings(&settings, got.name);
     return code ? code : run(settings_name(&settings), &got, &args);
 }

@@ -26,7 +26,7 @@ static int check_reply(const struct local *local, const struct client_reply *rep
     else if (got.waiting.count > 0)
         code = fail(EXIT_REFUSED,
                     "started, but not in the view: %s; too few members are left to "
-                    "let them in",
+                    "let them in, or the guard holds removals",
                     names ? names : "?");
     free(names);
     restart_reply_free(&got);
@@ -111,7 +111,9 @@ int cmd_restart(int argc, char **argv)
             "Starts members of a local cluster again, with their old id, name and\n"
             "address and a new incarnation; those that live are killed first. Returns\n"
             "when they are in the view again, and all others know.\n"
-            "Exit status: 4 if too few members are left to let them in.",
+            "Exit status: 4 if too few members are left to let them in, or the guard "
+            "holds "
+            "removals.",
         .options = options,
         .least = 1,
         .most = INT_MAX,

@@ -71,8 +71,10 @@ int cmd_up(int argc, char **argv)
          ARGS_TEXT, &flags[SETTING_quorum], 0, 0},
         {0, "detector", "D", "connection, or ring:100ms,witnesses:2: the silent, too",
          ARGS_TEXT, &flags[SETTING_detector], 0, 0},
-        {0, "insecure", NULL, "allow TCP without encryption", ARGS_FLAG, &insecure, 0,
-         0},
+        {0, "insecure", NULL, "TCP without encryption, for anybody", ARGS_FLAG,
+         &insecure, 0, 0},
+        {0, "guard", "K", "not more than K removals a minute without a report; 0: any",
+         ARGS_TEXT, &flags[SETTING_guard], 0, 0},
         {0, "json", NULL, "print one object: coppice.up.v1", ARGS_FLAG, &as_json, 0, 0},
         {0},
     };
@@ -91,18 +93,19 @@ int cmd_up(int argc, char **argv)
     if (n == 0)
         return fail(EXIT_USAGE, "up: -n N is needed (try: coppice help up)");
     code = settings_load(&settings, flags);
-    if (code == 0 && settings_is_tcp(&settings) && !insecure)
-        code =
-            fail(EXIT_USAGE, "up: TCP is not encrypted yet; type --insecure to use it");
+    if (code == 0 && insecure && !settings_is_tcp(&settings))
+        code = fail(EXIT_USAGE, "up: --insecure is for --transport tcp");
     if (code == 0)
         code = check_quorum(settings.at[SETTING_quorum].value, n);
     cop_time begun = now_ns();
     const struct keeper_config config = {
         .n = (uint32_t)n,
+        .guard = code == 0 ? settings_guard(&settings) : 0,
         .shape = settings.at[SETTING_shape].value,
         .quorum = settings.at[SETTING_quorum].value,
         .detector = settings.at[SETTING_detector].value,
         .tcp = code == 0 && settings_is_tcp(&settings),
+        .insecure = insecure,
     };
     if (code == 0)
         code = local_up(settings_name(&settings), &config);

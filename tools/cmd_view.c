@@ -2,8 +2,8 @@
 #include "args.h"
 #include "base/rankset.h"
 #include "commands.h"
+#include "follow.h"
 #include "json.h"
-#include "local.h"
 #include "say.h"
 
 #include <coppice/error.h>
@@ -12,7 +12,6 @@
 #include <string.h>
 
 #define ASK_TIMEOUT_NS COP_SEC
-#define WATCH_TIMEOUT_NS (3600 * COP_SEC)
 
 struct options {
     const char *name, *from, *agent;
@@ -24,12 +23,15 @@ struct opinions {
     bool is_known;           /* they were asked */
     struct cop_ranks differ; /* have another view */
     struct cop_ranks silent; /* are in it, and do not answer */
+    struct cop_ranks
+        held; /* ids: whom the root may not remove; it may be another's word */
 };
 
 static void free_opinions(struct opinions *opinions)
 {
     cop_ranks_free(&opinions->differ);
     cop_ranks_free(&opinions->silent);
+    cop_ranks_free(&opinions->held);
 }
 
 static bool do_agree(const struct opinions *opinions)
@@ -38,12 +40,6 @@ static bool do_agree(const struct opinions *opinions)
 }
 
 /* ---- asking the others ----------------------------------------------------------- */
-
-/* The id that a process has, or COP_ID_NONE. */
-static cop_id id_of(const struct cluster *cluster, cop_id slot)
-{
-    return slot < cluster->n ? slot : cluster->extras[slot - cluster->n].id;
-}
 
 static bool is_same_view(const struct roll *a, const struct roll *b)
 {
@@ -57,7 +53,7 @@ static void send_all(const struct local *local, const struct roll *roll,
 {
     struct cop_buf *body = number_encode(0);
     for (cop_id slot = 0; slot < cluster_count(&local->cluster); slot++) {
-        cop_id id = id_of(&local->cluster, slot);
+        cop_id id = cluster_id(&local->cluster, slot);
         clients[slot].fd = -1;
         if (body == NULL || cop_view_rank(roll->view, id) == COP_RANK_NONE ||
             local_connect(local, slot, &clients[slot]) != 0)
@@ -66,6 +62,14 @@ static void send_all(const struct local *local, const struct roll *roll,
             client_close(&clients[slot]);
     }
     cop_buf_unref(body);
+}
+
+static int put_held(const struct roll *roll, struct opinions *out)
+{
+    int error = 0;
+    for (uint32_t i = 0; i < roll_held(roll) && !error; i++)
+        error = cop__rankset_put(&out->held, roll->held[i]);
+    return error;
 }
 
 static int take_opinion(struct client *client, cop_time deadline,
@@ -79,8 +83,8 @@ static int take_opinion(struct client *client, cop_time deadline,
         return cop__rankset_put(&out->silent, slot);
     if (reply.status != 0 || roll_decode(reply.body, &other) != 0)
         return cop__rankset_put(&out->differ, slot);
-    int error = 0;
-    if (!is_same_view(roll, &other) || !other.is_member)
+    int error = put_held(&other, out);
+    if (!error && (!is_same_view(roll, &other) || !other.is_member))
         error = cop__rankset_put(&out->differ, slot);
     roll_free(&other);
     return error;
@@ -93,11 +97,11 @@ static int ask_others(const struct local *local, const struct roll *roll,
     struct client *clients = calloc(count, sizeof *clients);
     cop_time deadline = now_ns() + ASK_TIMEOUT_NS;
     int error = clients ? 0 : COP_ENOMEM;
-    *out = (struct opinions){.is_known = true};
+    out->is_known = true;
     if (!error)
         send_all(local, roll, clients);
     for (cop_id slot = 0; clients && slot < count; slot++) {
-        cop_id id = id_of(&local->cluster, slot);
+        cop_id id = cluster_id(&local->cluster, slot);
         if (cop_view_rank(roll->view, id) != COP_RANK_NONE && !error)
             error = take_opinion(&clients[slot], deadline, roll, slot, out);
         client_close(&clients[slot]);
@@ -107,25 +111,6 @@ static int ask_others(const struct local *local, const struct roll *roll,
 }
 
 /* ---- output ---------------------------------------------------------------------- */
-
-static const char *event_name(const struct roll *roll, const struct roll_event *event)
-{
-    struct cop_member member;
-    switch (event->change.kind) {
-    case COP_VIEW_JOINED:
-        return "joined";
-    case COP_VIEW_LEFT:
-        if (cop_view_member(roll->view, event->change.id, &member) == 0 &&
-            member.since == event->epoch && member.presence == COP_LEFT)
-            return "left";
-        return "removed";
-    case COP_VIEW_RETURNED:
-        return "returned";
-    case COP_VIEW_REPLACED:
-        return "replaced";
-    }
-    return "?";
-}
 
 /* Folded names of those for whom `wanted` says so. */
 static char *fold(const struct roll *roll, const struct cluster *cluster,
@@ -141,7 +126,7 @@ static char *fold(const struct roll *roll, const struct cluster *cluster,
 
 /* Everything that is printed as a set. */
 struct sets {
-    char *members, *spares, *removed, *left, *differ, *silent;
+    char *members, *spares, *removed, *left, *held, *differ, *silent;
 };
 
 static void free_sets(struct sets *sets)
@@ -150,6 +135,7 @@ static void free_sets(struct sets *sets)
     free(sets->spares);
     free(sets->removed);
     free(sets->left);
+    free(sets->held);
     free(sets->differ);
     free(sets->silent);
 }
@@ -163,9 +149,10 @@ static int make_sets(const struct roll *roll, const struct cluster *cluster,
     out->spares = fold(roll, cluster, roll_is_spare);
     out->removed = fold(roll, cluster, roll_is_removed);
     out->left = fold(roll, cluster, roll_has_left);
+    out->held = roll_fold(roll, cluster, opinions->held.items, opinions->held.count);
     out->differ = cluster_fold(places, opinions->differ.items, opinions->differ.count);
     out->silent = cluster_fold(places, opinions->silent.items, opinions->silent.count);
-    bool good = out->members && out->spares && out->removed && out->left &&
+    bool good = out->members && out->spares && out->removed && out->left && out->held &&
                 out->differ && out->silent;
     return good ? 0 : COP_ENOMEM;
 }
@@ -179,7 +166,7 @@ static void print_json_event(struct json *json, const struct roll *roll,
     json_begin_object(json);
     json_put_u64(json, "epoch", event->epoch);
     json_put_u64(json, "at_ns", event->at_ns);
-    json_put_string(json, "what", event_name(roll, event));
+    json_put_string(json, "what", roll_event_name(event));
     roll_name(roll, cluster, is_role ? event->change.new_worker : event->change.id,
               name);
     json_put_string(json, "member", name);
@@ -226,7 +213,9 @@ static void print_json(const struct roll *roll, const struct cluster *cluster,
     json_put_string(&json, "removed", sets->removed);
     json_put_string(&json, "left", sets->left);
     json_put_string(&json, "quorum", roll->quorum);
+    json_put_string(&json, "security", roll->security);
     json_put_bool(&json, "degraded", roll->is_degraded);
+    json_put_string(&json, "held", sets->held);
     json_key(&json, "agree");
     if (opinions->is_known)
         json_bool(&json, do_agree(opinions));
@@ -254,19 +243,10 @@ static void print_set(const char *what, const char *names, enum colour which)
 static void print_event(const struct roll *roll, const struct cluster *cluster,
                         const struct roll_event *event)
 {
-    char name[COP_NAME_MAX + 1], before[COP_NAME_MAX + 1], ago[DURATION_SIZE];
-    const struct cop_view_change *change = &event->change;
+    char text[ROLL_TEXT_SIZE], ago[DURATION_SIZE];
     print_duration(now_ns() - event->at_ns, ago);
-    printf("  view %-6" PRIu64 " %10s ago  ", event->epoch, ago);
-    if (change->kind != COP_VIEW_REPLACED) {
-        roll_name(roll, cluster, change->id, name);
-        printf("%s %s\n", name, event_name(roll, event));
-        return;
-    }
-    roll_name(roll, cluster, change->new_worker, name);
-    roll_name(roll, cluster, change->old_worker, before);
-    printf("%s has the rank %" PRIu32 " of %s\n",
-           change->new_worker == COP_ID_NONE ? "nobody" : name, change->role, before);
+    roll_event_text(roll, cluster, event, text, sizeof text);
+    printf("  view %-6" PRIu64 " %10s ago  %s\n", event->epoch, ago, text);
 }
 
 static void print_text(const struct roll *roll, const struct cluster *cluster,
@@ -285,6 +265,12 @@ static void print_text(const struct roll *roll, const struct cluster *cluster,
     print_set("left", sets->left, DIM);
     printf("%-9s %s%s\n", "quorum", roll->quorum,
            roll->is_degraded ? "; degraded: too few members can be reached" : "");
+    if (strcmp(roll->security, ROLL_INSECURE) == 0)
+        printf("%-9s %snothing is encrypted, and whoever connects is believed%s\n",
+               "insecure", colour(stdout, RED), colour(stdout, PLAIN));
+    if (sets->held[0] != '\0')
+        printf("held by the guard: %s%s%s\n", colour(stdout, YELLOW), sets->held,
+               colour(stdout, PLAIN));
     if (opinions->is_known && do_agree(opinions))
         printf("%-9s all of them\n", "agree");
     print_set("differ", sets->differ, YELLOW);
@@ -316,97 +302,68 @@ static int print(const struct roll *roll, const struct cluster *cluster,
 
 /* ---- the command ----------------------------------------------------------------- */
 
-/* Prints the view, and with `watch` every one after it, until the agent is gone. */
-static int follow(struct client *client, struct roll *roll,
-                  const struct cluster *cluster, const struct options *options)
+/* Prints the view, and with `watch` every one after it, for as long as there is one. */
+static int print_all(struct follow *follow, struct roll *roll,
+                     const struct options *options)
 {
-    static const struct opinions nothing;
-    int error = 0;
-    while (!error) {
+    const struct cluster *cluster = follow->local ? &follow->local->cluster : NULL;
+    for (;;) {
+        struct client_reply reply;
         uint64_t serial = roll->serial;
-        int code = print(roll, cluster, &nothing, options->as_json);
+        struct opinions own = {0};
+        int code = put_held(roll, &own) == 0
+                       ? print(roll, cluster, &own, options->as_json)
+                       : fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
+        free_opinions(&own);
         fflush(stdout);
         roll_free(roll);
         if (!options->watch || ferror(stdout))
             return code;
-        do
-            error = client_roll(client, serial, WATCH_TIMEOUT_NS, roll);
-        while (error == COP_ETIMEDOUT);
+        code = follow_next(follow, VERB_VIEW, serial, &reply);
+        if (code)
+            return code;
+        if (roll_decode(reply.body, roll) != 0)
+            return fail(EXIT_FAILED, "the agent says something unintelligible");
     }
-    return fail(EXIT_FAILED, "the agent that was asked is gone");
 }
 
-static int explain(int error, const char *who)
+static int print_with_opinions(struct local *local, struct roll *roll,
+                               const struct options *options)
 {
-    if (error == COP_ENOENT || error == COP_EINVAL)
-        return fail(EXIT_NO_CLUSTER, "no agent takes commands at %s", who);
-    if (error == COP_ESTATE)
-        return fail(EXIT_REFUSED, "%s is not in the view", who);
-    return fail(EXIT_FAILED, "%s: %s", who, cop_strerror(error));
-}
-
-static int run_agent(const struct options *options)
-{
-    struct client client;
-    struct roll roll;
-    int error = client_open(options->agent, &client);
-    if (error)
-        return explain(error, options->agent);
-    error = client_roll(&client, 0, ASK_TIMEOUT_NS, &roll);
-    int code =
-        error ? explain(error, options->agent) : follow(&client, &roll, NULL, options);
-    client_close(&client);
+    struct opinions opinions = {0};
+    int code = ask_others(local, roll, &opinions) == 0
+                   ? print(roll, &local->cluster, &opinions, options->as_json)
+                   : fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
+    free_opinions(&opinions);
+    roll_free(roll);
     return code;
 }
 
-/* The member that was named, or the lowest that is in the view. */
-static int open_member(struct local *local, const char *from, struct client *client,
-                       struct roll *roll)
+static int run(struct local *local, const struct options *options)
 {
-    struct cop_ranks slots = {0};
-    char *texts[] = {(char *)(uintptr_t)from};
-    if (from == NULL)
-        return local_connect_any(local, client, roll);
-    int code = local_select(local, "view", texts, 1, &slots);
+    struct follow follow = {.local = local,
+                            .agent = options->agent,
+                            .from = options->from,
+                            .command = "view"};
+    struct roll roll;
+    int code = follow_open(&follow, &roll);
     if (code)
         return code;
-    cop_id slot = slots.items[0];
-    uint32_t count = slots.count;
-    cop_ranks_free(&slots);
-    if (count != 1)
-        return fail(EXIT_USAGE, "view: --from takes one member, not '%s'", from);
-    if (local_connect(local, slot, client) != 0)
-        return fail(EXIT_NO_CLUSTER, "member %s of '%s' is dead", from,
-                    local->dir.name);
-    int error = client_roll(client, 0, ASK_TIMEOUT_NS, roll);
-    if (error == 0)
-        return 0;
-    client_close(client);
-    return explain(error, from);
+    if (local == NULL || options->watch)
+        code = print_all(&follow, &roll, options);
+    else
+        code = print_with_opinions(local, &roll, options);
+    follow_close(&follow);
+    return code;
 }
 
 static int run_local(const char *name, const struct options *options)
 {
     struct local local;
-    struct client client;
-    struct roll roll;
-    struct opinions opinions = {0};
     int code = local_open(name, &local);
     if (code)
         return code;
-    code = open_member(&local, options->from, &client, &roll);
-    if (code == 0 && options->watch) {
-        code = follow(&client, &roll, &local.cluster, options);
-        client_close(&client);
-    } else if (code == 0) {
-        if (ask_others(&local, &roll, &opinions) != 0)
-            code = fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
-        else
-            code = print(&roll, &local.cluster, &opinions, options->as_json);
-        roll_free(&roll);
-        client_close(&client);
-    }
-    free_opinions(&opinions);
+    code = run(&local, options);
     local_close(&local);
     return code;
 }
@@ -443,7 +400,7 @@ int cmd_view(int argc, char **argv)
     if (got.agent != NULL && (got.from != NULL || got.name != NULL))
         return fail(EXIT_USAGE, "view: --agent excludes --from and --name");
     if (got.agent != NULL)
-        return run_agent(&got);
+        return run(NULL, &got);
     code = local_settings(&settings, got.name);
     return code ? code : run_local(settings_name(&settings), &got);
 }

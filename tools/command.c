@@ -164,7 +164,7 @@ void probe_reply_free(struct probe_reply *reply)
     *reply = (struct probe_reply){0};
 }
 
-/* ---- VIEW, INVITE, REPORT -------------------------------------------------------- */
+/* ---- VIEW, INVITE, REPORT, INQUIRE ----------------------------------------------- */
 
 struct cop_buf *number_encode(uint64_t number)
 {
@@ -186,63 +186,6 @@ int number_decode(struct cop__bytes body, uint64_t *out)
     return 0;
 }
 
-struct cop_buf *invite_command_encode(const struct invite_command *command)
-{
-    size_t length = 4 + sizeof command->cluster + 8 + 8 + 1 + 4 + strlen(command->name);
-    struct cop_buf *buf = cop_buf_create(length);
-    if (buf == NULL)
-        return NULL;
-    struct cop__writer writer = cop__writer(buf->data, buf->length);
-    cop__put_bytes(&writer,
-                   (struct cop__bytes){command->cluster, sizeof command->cluster});
-    cop__put_u64(&writer, command->instance);
-    cop__put_u64(&writer, command->incarnation);
-    cop__put_u8(&writer, command->is_new);
-    put_text(&writer, command->name);
-    COP_ASSERT(!writer.failed && writer.at == writer.end);
-    return buf;
-}
-
-int invite_command_decode(struct cop__bytes body, struct invite_command *out)
-{
-    struct cop__reader reader = cop__reader(body.data, body.length);
-    struct invite_command command;
-    struct cop__bytes cluster = cop__get_bytes(&reader);
-    command.instance = cop__get_u64(&reader);
-    command.incarnation = cop__get_u64(&reader);
-    command.is_new = cop__get_u8(&reader) != 0;
-    if (get_text(&reader, command.name, sizeof command.name) != 0 ||
-        !cop__reader_is_done(&reader) || cluster.length != sizeof command.cluster ||
-        command.incarnation == 0 || command.name[0] == '\0')
-        return COP_EMALFORMED;
-    memcpy(command.cluster, cluster.data, sizeof command.cluster);
-    *out = command;
-    return 0;
-}
-
-struct cop_buf *invited_encode(const struct invited *invited)
-{
-    struct cop_buf *buf = cop_buf_create(1 + 4 + invited->invitation.length);
-    if (buf == NULL)
-        return NULL;
-    struct cop__writer writer = cop__writer(buf->data, buf->length);
-    cop__put_u8(&writer, invited->degraded);
-    cop__put_bytes(&writer, invited->invitation);
-    COP_ASSERT(!writer.failed && writer.at == writer.end);
-    return buf;
-}
-
-int invited_decode(struct cop__bytes body, struct invited *out)
-{
-    struct cop__reader reader = cop__reader(body.data, body.length);
-    struct invited invited = {.degraded = cop__get_u8(&reader) != 0};
-    invited.invitation = cop__get_bytes(&reader);
-    if (!cop__reader_is_done(&reader) || invited.invitation.length == 0)
-        return COP_EMALFORMED;
-    *out = invited;
-    return 0;
-}
-
 struct cop_buf *report_command_encode(const struct report_command *command)
 {
     struct cop_buf *buf = cop_buf_create(4 + 4 + strlen(command->why));
@@ -261,6 +204,29 @@ int report_command_decode(struct cop__bytes body, struct report_command *out)
     struct report_command command = {.member = cop__get_u32(&reader)};
     if (get_text(&reader, command.why, sizeof command.why) != 0 ||
         !cop__reader_is_done(&reader))
+        return COP_EMALFORMED;
+    *out = command;
+    return 0;
+}
+
+struct cop_buf *inquire_command_encode(const struct inquire_command *command)
+{
+    struct cop_buf *buf = cop_buf_create(4 + 8);
+    if (buf == NULL)
+        return NULL;
+    struct cop__writer writer = cop__writer(buf->data, buf->length);
+    cop__put_u32(&writer, command->member);
+    cop__put_u64(&writer, command->timeout_ns);
+    COP_ASSERT(!writer.failed && writer.at == writer.end);
+    return buf;
+}
+
+int inquire_command_decode(struct cop__bytes body, struct inquire_command *out)
+{
+    struct cop__reader reader = cop__reader(body.data, body.length);
+    struct inquire_command command = {.member = cop__get_u32(&reader)};
+    command.timeout_ns = cop__get_u64(&reader);
+    if (!cop__reader_is_done(&reader))
         return COP_EMALFORMED;
     *out = command;
     return 0;
@@ -492,46 +458,4 @@ int down_reply_decode(struct cop__bytes body, struct down_reply *out)
     }
     *out = reply;
     return 0;
-}
-
-/* ---- messages -------------------------------------------------------------------- */
-
-struct cop_buf *command_pack(uint16_t kind, const struct cop_buf *payload)
-{
-    uint32_t length = payload->length;
-    struct cop_buf *buf = cop_buf_create(COP__RECORD_SIZE + COP__HEADER_SIZE + length);
-    if (buf == NULL)
-        return NULL;
-    struct cop__record record = {
-        .type = COP__RECORD_FRAME, .flags = 0, .length = COP__HEADER_SIZE + length};
-    struct cop_header header = {
-        .kind = kind, .sender = COP_ID_NONE, .receiver = COP_ID_NONE, .length = length};
-    cop__record_encode(&record, buf->data);
-    cop__header_encode(&header, buf->data + COP__RECORD_SIZE);
-    memcpy(buf->data + COP__RECORD_SIZE + COP__HEADER_SIZE, payload->data, length);
-    return buf;
-}
-
-struct cop_buf *command_make(uint64_t token, enum verb verb, const struct cop_buf *body)
-{
-    struct cop__msg_command command = {.token = token, .verb = (uint16_t)verb};
-    if (body != NULL)
-        command.body = (struct cop__bytes){body->data, body->length};
-    struct cop_buf *payload = cop__encode_command(&command);
-    struct cop_buf *packed = payload ? command_pack(COP__KIND_COMMAND, payload) : NULL;
-    cop_buf_unref(payload);
-    return packed;
-}
-
-struct cop_buf *reply_make(uint64_t token, int status, bool more,
-                           const struct cop_buf *body)
-{
-    struct cop__msg_reply message = {
-        .token = token, .status = (uint32_t)-status, .more = more};
-    if (body != NULL)
-        message.body = (struct cop__bytes){body->data, body->length};
-    struct cop_buf *payload = cop__encode_reply(&message);
-    struct cop_buf *packed = payload ? command_pack(COP__KIND_REPLY, payload) : NULL;
-    cop_buf_unref(payload);
-    return packed;
 }

@@ -2,7 +2,7 @@
 #ifndef COP_TOOLS_COMMAND_H
 #define COP_TOOLS_COMMAND_H
 
-#include "wire/messages.h"
+#include "run/guest.h"
 
 #include <coppice/tree.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 /*
  * What a command and an agent, or a command and a keeper, say to each other over a Unix
  * socket: COMMAND and REPLY messages in the same records and headers that members use.
- * Guests, who want to join, say them to the address of a member.
+ * Guests, who want to join, say some of them to the address of a member (run/guest.h).
  * A COMMAND has a verb and a body; a REPLY has a status (0 or -COP_E...), a body, and
  * `more` if another one follows.
  *
@@ -20,10 +20,13 @@
     X(STATUS, 1, "agent: who it is, since when, with what statistics")                 \
     X(PROBE, 2, "agent: run probes back to back")                                      \
     X(VIEW, 3, "agent: its view, now or when it has changed")                          \
-    X(DESCRIBE, 4, "agent: how the cluster began; also for guests")                    \
-    X(INVITE, 5, "agent: an invitation for somebody; also for guests")                 \
+    X(DESCRIBE, COP__VERB_DESCRIBE, "agent: how the cluster began; also for guests")   \
+    X(INVITE, COP__VERB_INVITE, "agent: an invitation for somebody; also for guests")  \
     X(LEAVE, 6, "agent: leave the cluster with a goodbye")                             \
     X(REPORT, 7, "agent: take a member for dead, because somebody knows")              \
+    X(REKEY, 8, "agent: read its key again, and use it")                               \
+    X(EVENTS, 9, "agent: whom it suspected, and what has changed; the same")           \
+    X(INQUIRE, 10, "agent: ask a member how it is; one that is silent is accused")     \
     X(LIST, 16, "keeper: the members and how they are")                                \
     X(SIGNAL, 17, "keeper: send members a signal")                                     \
     X(RESTART, 18, "keeper: start members again")                                      \
@@ -70,24 +73,16 @@ struct probe_reply {
     struct cop_ranks dead, silent;
 };
 
-/* INVITE. The reply is an `invited`. */
-struct invite_command {
-    uint8_t cluster[16];
-    uint64_t instance;
-    cop_incarnation incarnation; /* of the life that wants to join */
-    bool is_new;                 /* nobody of this name may be a member */
-    char name[64];
-};
-
-struct invited {
-    bool degraded;                /* whoever invites cannot change its view just now */
-    struct cop__bytes invitation; /* for cop_invitation; borrowed */
-};
-
 /* REPORT. */
 struct report_command {
     cop_id member;
     char why[200];
+};
+
+/* INQUIRE. The status of the reply is that of COP_REQUEST_INQUIRE. */
+struct inquire_command {
+    cop_id member;
+    cop_time timeout_ns; /* 0: the default */
 };
 
 enum member_state { MEMBER_STARTING, MEMBER_RUNNING, MEMBER_STOPPED, MEMBER_DEAD };
@@ -111,7 +106,8 @@ struct join_command {
 struct joined {
     cop_id id;
     cop_incarnation incarnation;
-    bool waiting; /* not in the view: too few members are left to let it in */
+    bool
+        waiting; /* not in the view: too few are left to let it in, or the guard holds */
     char name[64];
 };
 
@@ -142,12 +138,10 @@ int probe_command_decode(struct cop__bytes body, struct probe_command *out);
 struct cop_buf *probe_reply_encode(const struct probe_reply *reply);
 int probe_reply_decode(struct cop__bytes body, struct probe_reply *out);
 void probe_reply_free(struct probe_reply *reply);
-struct cop_buf *invite_command_encode(const struct invite_command *command);
-int invite_command_decode(struct cop__bytes body, struct invite_command *out);
-struct cop_buf *invited_encode(const struct invited *invited);
-int invited_decode(struct cop__bytes body, struct invited *out);
 struct cop_buf *report_command_encode(const struct report_command *command);
 int report_command_decode(struct cop__bytes body, struct report_command *out);
+struct cop_buf *inquire_command_encode(const struct inquire_command *command);
+int inquire_command_decode(struct cop__bytes body, struct inquire_command *out);
 /* VIEW: the serial number (struct roll) that is known already; 0: answer at once. */
 struct cop_buf *number_encode(uint64_t number);
 int number_decode(struct cop__bytes body, uint64_t *out);
@@ -166,13 +160,5 @@ int restart_reply_decode(struct cop__bytes body, struct restart_reply *out);
 void restart_reply_free(struct restart_reply *reply);
 struct cop_buf *down_reply_encode(const struct down_reply *reply);
 int down_reply_decode(struct cop__bytes body, struct down_reply *out);
-
-/* A whole message as it goes over the socket. */
-struct cop_buf *command_pack(uint16_t kind, const struct cop_buf *payload);
-/* A whole COMMAND or REPLY; `body` may be NULL. */
-struct cop_buf *command_make(uint64_t token, enum verb verb,
-                             const struct cop_buf *body);
-struct cop_buf *reply_make(uint64_t token, int status, bool more,
-                           const struct cop_buf *body);
 
 #endif

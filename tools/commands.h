@@ -22,6 +22,7 @@ enum exit_code {
     X(ps, "list the members of a local cluster")                                       \
     X(probe, "ask every member in a tree, and say who answered")                       \
     X(view, "show who is in the cluster, and what has changed")                        \
+    X(events, "show who was suspected by whom and why, and what came of it")           \
     X(join, "start a new member, which joins a cluster")                               \
     X(leave, "have members leave with a goodbye")                                      \
     X(report, "tell the cluster that a member is dead")                                \
@@ -34,6 +35,7 @@ enum exit_code {
     X(explore, "try every order of events of a small cluster")                         \
     X(model, "predict the time of a membership change")                                \
     X(bench, "measure probes against bare sockets on this machine")                    \
+    X(key, "make, check and change the key of a cluster")                              \
     X(agent, "run one member")                                                         \
     X(config, "print the settings in force, and where they come from")
 
@@ -42,5 +44,7 @@ COP_COMMANDS(COP_COMMAND_DECLARE)
 #undef COP_COMMAND_DECLARE
 /* `bench contention`, which has options of its own. */
 int cmd_bench_contention(int argc, char **argv);
+/* `bench ts`, too. */
+int cmd_bench_ts(int argc, char **argv);
 
 #endif

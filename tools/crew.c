@@ -4,7 +4,8 @@
 #include "agent.h"
 #include "base/assert.h"
 #include "commands.h"
-#include "listen.h"
+#include "net/tls/tls.h"
+#include "run/listen.h"
 #include "say.h"
 
 #include <coppice/error.h>
@@ -72,16 +73,16 @@ static int bind_member(struct crew *crew, cop_id id)
     int fd;
     if (!crew->tcp) {
         make_path(crew, 'm', id, path);
-        fd = listen_unix(path);
+        fd = cop__listen_unix(path);
     } else if (member->port == 0) {
-        fd = listen_loopback(&member->port);
+        fd = cop__listen_loopback(&member->port);
     } else {
         struct cop__address address = {.length = sizeof(struct sockaddr_in)};
         struct sockaddr_in in = {.sin_family = AF_INET,
                                  .sin_port = htons(member->port)};
         in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
         memcpy(&address.storage, &in, sizeof in);
-        fd = listen_address(&address);
+        fd = cop__listen_address(&address);
     }
     if (fd < 0)
         return fd;
@@ -102,7 +103,7 @@ int crew_bind(struct crew *crew, cop_id *failed)
 }
 
 int crew_write_file(const struct crew *crew, const uint8_t id[16], const char *shape,
-                    const char *quorum, const char *detector)
+                    const char *quorum, const char *detector, uint32_t guard)
 {
     char path[DIR_PATH_SIZE + 16];
     snprintf(path, sizeof path, "%s/" CLUSTER_FILE, crew->dir->path);
@@ -114,7 +115,7 @@ int crew_write_file(const struct crew *crew, const uint8_t id[16], const char *s
         fprintf(out, "%02x", id[i]);
     fprintf(out, "\ninstance %" PRIu64 "\nfirst %" PRIu64 "\nshape %s\nquorum %s\n",
             crew->first, crew->first, shape, quorum);
-    fprintf(out, "detector %s\n", detector);
+    fprintf(out, "detector %s\nguard %" PRIu32 "\n", detector, guard);
     for (cop_id i = 0; i < crew->n; i++)
         if (crew->tcp)
             fprintf(out, "%u " CREW_NAME " tcp:127.0.0.1:%u\n", i, i,
@@ -199,11 +200,15 @@ static int live(const struct crew *crew, cop_id id, pid_t keeper)
     const struct crew_member *member = &crew->members[id];
     bool is_new = id >= crew->start;
     crew_address(crew, id, where, sizeof where);
+    /* The file may have changed since the keeper read it. */
+    if (crew->tls != NULL && cop__tls_reload(crew->tls, message, sizeof message) != 0)
+        return fail(EXIT_FAILED, "%s", message);
     const struct agent_config config = {
         .cluster = &cluster,
         .id = is_new ? COP_ID_NONE : id,
         .name = is_new ? member->name : NULL,
         .where = is_new ? where : NULL,
+        .tls = crew->tls,
         .incarnation = member->incarnation,
         .is_first = member->incarnation == crew->first,
         .is_new = is_new && member->lives == 1,

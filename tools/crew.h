@@ -39,7 +39,8 @@ struct crew {
     cop_incarnation first; /* all begin with this one, which is the instance as well */
     cop_incarnation last;  /* given out so far */
     uint32_t alive;
-    int ready_fd; /* the end of the pipe that processes inherit */
+    struct cop__tls *tls; /* of TCP, with the key of the directory; or NULL */
+    int ready_fd;         /* the end of the pipe that processes inherit */
     struct crew_member *members;
 };
 
@@ -58,7 +59,7 @@ void crew_free(struct crew *crew);
  */
 int crew_bind(struct crew *crew, cop_id *failed);
 int crew_write_file(const struct crew *crew, const uint8_t id[16], const char *shape,
-                    const char *quorum, const char *detector);
+                    const char *quorum, const char *detector, uint32_t guard);
 
 /* A slot for somebody who joins, to be started. 0 or -errno. */
 int crew_add(struct crew *crew, const char *name, bool is_spare, cop_id *out);

@@ -243,19 +243,12 @@ static int spread(struct place *place)
     return config->kind == FLOOR_EPOLL ? open_epoll(place) : 0;
 }
 
-static int measure(struct place *place, uint64_t *samples)
-{
-    for (uint32_t i = 0; i < place->config->warm_up; i++)
-        if (turn(place) != 0)
-            return -1;
-    for (uint32_t i = 0; i < place->config->repetitions; i++) {
-        uint64_t start = now_ns();
-        if (turn(place) != 0)
-            return -1;
-        samples[i] = now_ns() - start;
-    }
-    return 0;
-}
+/* ---- for others ------------------------------------------------------------------ */
+
+struct floor {
+    struct floor_config config;
+    struct place place; /* of the root */
+};
 
 static bool is_sane(const struct floor_config *config)
 {
@@ -264,28 +257,78 @@ static bool is_sane(const struct floor_config *config)
            config->bytes <= FLOOR_BYTES_MAX && config->repetitions >= 1;
 }
 
-int floor_run(const struct floor_config *config, struct floor_result *out)
+int floor_open(const struct floor_config *config, struct floor **out, char *message,
+               size_t size)
 {
-    struct place place;
     if (!is_sane(config)) {
-        snprintf(out->message, sizeof out->message,
+        snprintf(message, size,
                  "the floor needs 1 to %u processes, "
                  "an arity of at least 1 and messages of 1 to %u bytes",
                  FLOOR_N_MAX, FLOOR_BYTES_MAX);
         return COP_EINVAL;
     }
-    uint64_t *samples = calloc(config->repetitions, sizeof *samples);
-    if (!samples)
+    struct floor *floor = calloc(1, sizeof *floor);
+    if (!floor) {
+        snprintf(message, size, "%s", cop_strerror(COP_ENOMEM));
         return COP_ENOMEM;
-    bool is_done = open_place(&place, config, 0, -1) == 0 && spread(&place) == 0 &&
-                   measure(&place, samples) == 0;
-    int error = errno;
-    close_place(&place, !is_done);
-    if (!is_done) {
-        snprintf(out->message, sizeof out->message,
-                 "the floor of %u processes failed: %s", config->n, strerror(error));
-        free(samples);
+    }
+    floor->config = *config;
+    if (open_place(&floor->place, &floor->config, 0, -1) == 0 &&
+        spread(&floor->place) == 0) {
+        *out = floor;
+        return 0;
+    }
+    snprintf(message, size, "the floor of %u processes failed: %s", config->n,
+             strerror(errno));
+    close_place(&floor->place, true);
+    free(floor);
+    return COP_EIO;
+}
+
+int floor_turn(struct floor *floor, uint64_t *elapsed_ns)
+{
+    uint64_t start = now_ns();
+    if (turn(&floor->place) != 0)
         return COP_EIO;
+    *elapsed_ns = now_ns() - start;
+    return 0;
+}
+
+void floor_close(struct floor *floor)
+{
+    if (!floor)
+        return;
+    close_place(&floor->place, false);
+    free(floor);
+}
+
+static int measure(struct floor *floor, uint64_t *samples)
+{
+    uint64_t ignored;
+    int error = 0;
+    for (uint32_t i = 0; i < floor->config.warm_up && !error; i++)
+        error = floor_turn(floor, &ignored);
+    for (uint32_t i = 0; i < floor->config.repetitions && !error; i++)
+        error = floor_turn(floor, &samples[i]);
+    return error;
+}
+
+int floor_run(const struct floor_config *config, struct floor_result *out)
+{
+    struct floor *floor;
+    int error = floor_open(config, &floor, out->message, sizeof out->message);
+    if (error)
+        return error;
+    uint64_t *samples = calloc(config->repetitions, sizeof *samples);
+    error = samples ? measure(floor, samples) : COP_ENOMEM;
+    if (error)
+        snprintf(out->message, sizeof out->message,
+                 "the floor of %u processes failed: %s", config->n,
+                 error == COP_ENOMEM ? cop_strerror(error) : strerror(errno));
+    floor_close(floor);
+    if (error) {
+        free(samples);
+        return error;
     }
     *out = (struct floor_result){.samples_ns = samples, .count = config->repetitions};
     return 0;

@@ -35,9 +35,20 @@ struct floor_result {
 };
 
 /*
- * Forks the n - 1 others, lets them work, and waits until they are gone, also if something
- * fails. They die with the caller. 0, COP_EINVAL, COP_ENOMEM or COP_EIO; on failure only
- * `message` is set.
+ * Forks the n - 1 others, which wait from then on. They die with the caller. 0, COP_EINVAL,
+ * COP_ENOMEM or COP_EIO with a sentence in `message`.
+ */
+struct floor;
+int floor_open(const struct floor_config *config, struct floor **out, char *message,
+               size_t size);
+/* Once down and up. COP_EIO with errno; then it can only be closed. */
+int floor_turn(struct floor *floor, uint64_t *elapsed_ns);
+/* Waits until they are gone. */
+void floor_close(struct floor *floor);
+
+/*
+ * All of it: lets them work, and waits until they are gone, also if something fails. On
+ * failure only `message` is set.
  */
 int floor_run(const struct floor_config *config, struct floor_result *out);
 void floor_result_free(struct floor_result *result);

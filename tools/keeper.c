@@ -5,6 +5,8 @@
 #include "base/assert.h"
 #include "commands.h"
 #include "crew.h"
+#include "net/tls/keys.h"
+#include "net/tls/tls.h"
 #include "say.h"
 #include "serve.h"
 #include "signals.h"
@@ -589,10 +591,35 @@ static int start_server(struct keeper *keeper)
     return server_create(&server, &keeper->server);
 }
 
+/*
+ * A key of its own, which only this user can read, and which goes with the directory. Who
+ * is forked from here inherits what OpenSSL has set up once for all.
+ */
+static int make_key(struct keeper *keeper)
+{
+    char path[DIR_PATH_SIZE + 16], message[400];
+    struct cop__keys keys = {.step = COP__KEYS_ALONE};
+    struct cop__tls_files files = {.key = path};
+    snprintf(path, sizeof path, "%s/" KEEPER_KEY, keeper->config->dir->path);
+    int error = cop__key_make(&keys.use);
+    if (error)
+        snprintf(message, sizeof message, "no random numbers: %s", strerror(errno));
+    else
+        error = cop__keys_write(path, &keys, true, message, sizeof message);
+    cop__keys_wipe(&keys);
+    if (!error)
+        error = cop__tls_create(&files, &keeper->crew.tls, message, sizeof message);
+    if (error)
+        give_up(keeper, "%s", message);
+    return error;
+}
+
 static void start_members(struct keeper *keeper)
 {
     uint8_t id[16];
     cop_id failed = 0;
+    if (keeper->config->tcp && !keeper->config->insecure && make_key(keeper) != 0)
+        return;
     if (getrandom(id, sizeof id, 0) != (ssize_t)sizeof id) {
         give_up(keeper, "no random numbers: %s", strerror(errno));
         return;
@@ -604,7 +631,8 @@ static void start_members(struct keeper *keeper)
     }
     error = crew_write_file(
         &keeper->crew, id, keeper->config->shape, keeper->config->quorum,
-        keeper->config->detector ? keeper->config->detector : "connection");
+        keeper->config->detector ? keeper->config->detector : "connection",
+        keeper->config->guard);
     if (error) {
         give_up(keeper, "%s/members: %s", keeper->config->dir->path, strerror(-error));
         return;
@@ -665,6 +693,7 @@ int keeper_run(const struct keeper_config *config, pid_t janitor, int status_fd)
         return fail_early(&keeper, -ENOMEM);
     int code = run(&keeper);
     crew_free(&keeper.crew);
+    cop__tls_destroy(keeper.crew.tls);
     cop_ranks_free(&keeper.failed);
     cop_ranks_free(&keeper.waiting);
     cop_ranks_free(&keeper.ended.unclean);

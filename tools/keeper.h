@@ -26,7 +26,9 @@ struct keeper_config {
     const char *shape;
     const char *quorum;
     const char *detector; /* NULL: connections alone */
+    uint32_t guard;
     bool tcp;
+    bool insecure;   /* TCP is not encrypted */
     bool is_private; /* ends with the process that started it */
 };
 
@@ -35,6 +37,8 @@ struct keeper_config {
  */
 #define KEEPER_SOCKET "keeper.sock"
 #define KEEPER_SOCKET_LONGEST sizeof(KEEPER_SOCKET)
+/* The key of the cluster in the directory, if it uses TCP. */
+#define KEEPER_KEY "key"
 #define KEEPER_MEMBERS_MAX 16384u
 
 /*

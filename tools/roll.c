@@ -6,12 +6,13 @@
 #include "view/view.h"
 
 #include <coppice/error.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define FIXED_SIZE (4u + 8 + 1 + 1 + 8 + 8 + 5 * 8 + 4 + 8)
-#define EVENT_SIZE (8u + 8 + 1 + 4 + 4 + 4 + 4)
+#define FIXED_SIZE (4u + 8 + 1 + 1 + 8 + 8 + 5 * 8 + 4 + 8 + 8 + 4 + 8)
+#define EVENT_SIZE (8u + 8 + 1 + 1 + 4 + 4 + 4 + 4)
 
 /* ---- bytes ----------------------------------------------------------------------- */
 
@@ -38,6 +39,7 @@ static void put_event(struct cop__writer *writer, const struct roll_event *event
     cop__put_u64(writer, event->epoch);
     cop__put_u64(writer, event->at_ns);
     cop__put_u8(writer, (uint8_t)event->change.kind);
+    cop__put_u8(writer, (uint8_t)event->presence);
     cop__put_u32(writer, event->change.id);
     cop__put_u32(writer, event->change.role);
     cop__put_u32(writer, event->change.old_worker);
@@ -49,11 +51,12 @@ static void get_event(struct cop__reader *reader, struct roll_event *event)
     event->epoch = cop__get_u64(reader);
     event->at_ns = cop__get_u64(reader);
     event->change.kind = (enum cop_view_change_kind)cop__get_u8(reader);
+    event->presence = (enum cop_presence)cop__get_u8(reader);
     event->change.id = cop__get_u32(reader);
     event->change.role = cop__get_u32(reader);
     event->change.old_worker = cop__get_u32(reader);
     event->change.new_worker = cop__get_u32(reader);
-    if (event->change.kind > COP_VIEW_REPLACED)
+    if (event->change.kind > COP_VIEW_REPLACED || event->presence > COP_LEFT)
         reader->failed = true;
 }
 
@@ -72,6 +75,9 @@ static void put_fixed(struct cop__writer *writer, const struct roll *roll)
     cop__put_u64(writer, roll->times.epoch);
     cop__put_u32(writer, roll->n);
     cop__put_u64(writer, roll->first);
+    cop__put_u64(writer, roll->event_total);
+    cop__put_u32(writer, roll->held_total);
+    cop__put_u64(writer, roll->held_ns);
 }
 
 static void get_fixed(struct cop__reader *reader, struct roll *roll)
@@ -89,22 +95,30 @@ static void get_fixed(struct cop__reader *reader, struct roll *roll)
     roll->times.epoch = cop__get_u64(reader);
     roll->n = cop__get_u32(reader);
     roll->first = cop__get_u64(reader);
+    roll->event_total = cop__get_u64(reader);
+    roll->held_total = cop__get_u32(reader);
+    roll->held_ns = cop__get_u64(reader);
 }
 
 struct cop_buf *roll_encode(const struct roll *roll)
 {
     struct cop_buf *view = cop__view_encode(roll->view);
     size_t length = FIXED_SIZE + 4 + strlen(roll->shape) + 4 + strlen(roll->quorum) +
-                    4 + roll->event_count * EVENT_SIZE + 4;
+                    4 + strlen(roll->security) + 4 + roll->event_count * EVENT_SIZE +
+                    4 + 4 + 4 * roll_held(roll);
     struct cop_buf *buf = view ? cop_buf_create(length + view->length) : NULL;
     if (buf != NULL) {
         struct cop__writer writer = cop__writer(buf->data, buf->length);
         put_fixed(&writer, roll);
         put_text(&writer, roll->shape);
         put_text(&writer, roll->quorum);
+        put_text(&writer, roll->security);
         cop__put_u32(&writer, roll->event_count);
         for (uint32_t i = 0; i < roll->event_count; i++)
             put_event(&writer, &roll->events[i]);
+        cop__put_u32(&writer, roll_held(roll));
+        for (uint32_t i = 0; i < roll_held(roll); i++)
+            cop__put_u32(&writer, roll->held[i]);
         cop__put_bytes(&writer, (struct cop__bytes){view->data, view->length});
         COP_ASSERT(!writer.failed && writer.at == writer.end);
     }
@@ -133,10 +147,16 @@ int roll_decode(struct cop__bytes body, struct roll *out)
     get_fixed(&reader, &roll);
     get_text(&reader, roll.shape, sizeof roll.shape);
     get_text(&reader, roll.quorum, sizeof roll.quorum);
+    get_text(&reader, roll.security, sizeof roll.security);
     struct cop__list events = cop__get_list(&reader, EVENT_SIZE);
+    struct cop__list held = cop__get_list(&reader, 4);
     struct cop__bytes view = cop__get_bytes(&reader);
-    if (!cop__reader_is_done(&reader) || events.count > ROLL_EVENTS_MAX)
+    if (!cop__reader_is_done(&reader) || events.count > ROLL_EVENTS_MAX ||
+        held.count != roll_held(&roll))
         return COP_EMALFORMED;
+    struct cop__reader ids = cop__reader(held.data, (size_t)held.count * 4);
+    for (uint32_t i = 0; i < held.count; i++)
+        roll.held[i] = cop__get_u32(&ids);
     roll.event_count = events.count;
     struct cop__reader each =
         cop__reader(events.data, (size_t)events.count * EVENT_SIZE);
@@ -200,6 +220,39 @@ cop_id roll_find(const struct roll *roll, const struct cluster *cluster,
         cop_view_member(roll->view, (cop_id)number, &member) == 0)
         return (cop_id)number;
     return COP_ID_NONE;
+}
+
+/* ---- what changed ---------------------------------------------------------------- */
+
+const char *roll_event_name(const struct roll_event *event)
+{
+    switch (event->change.kind) {
+    case COP_VIEW_JOINED:
+        return "joined";
+    case COP_VIEW_LEFT:
+        return event->presence == COP_LEFT ? "left" : "removed";
+    case COP_VIEW_RETURNED:
+        return "returned";
+    case COP_VIEW_REPLACED:
+        return "replaced";
+    }
+    return "?";
+}
+
+void roll_event_text(const struct roll *roll, const struct cluster *cluster,
+                     const struct roll_event *event, char *out, size_t size)
+{
+    char name[COP_NAME_MAX + 1], before[COP_NAME_MAX + 1];
+    const struct cop_view_change *change = &event->change;
+    if (change->kind != COP_VIEW_REPLACED) {
+        roll_name(roll, cluster, change->id, name);
+        snprintf(out, size, "%s %s", name, roll_event_name(event));
+        return;
+    }
+    roll_name(roll, cluster, change->new_worker, name);
+    roll_name(roll, cluster, change->old_worker, before);
+    snprintf(out, size, "%s has the rank %" PRIu32 " of %s",
+             change->new_worker == COP_ID_NONE ? "nobody" : name, change->role, before);
 }
 
 /* ---- who is what ----------------------------------------------------------------- */

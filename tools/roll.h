@@ -12,6 +12,9 @@
  * goes with it, so that somebody who knows nothing of the cluster can read it.
  */
 #define ROLL_EVENTS_MAX 64u
+#define ROLL_HELD_MAX 256u
+
+#define ROLL_INSECURE "none"
 
 /* Something that a view changed. */
 struct roll_event {
@@ -19,6 +22,7 @@ struct roll_event {
     cop_time
         at_ns; /* when this agent installed it, on this machine's monotonic clock */
     struct cop_view_change change;
+    enum cop_presence presence; /* LEFT: how it went */
 };
 
 struct roll {
@@ -31,10 +35,29 @@ struct roll {
     uint32_t n;
     cop_incarnation first;
     char shape[64], quorum[128];
+    char security[32]; /* "unix", "key ID", "certificates" or ROLL_INSECURE */
     struct cop_view *view;
+    /* Whom this member, as the root, may not remove because of the guard. */
+    uint32_t held_total;
+    cop_id held[ROLL_HELD_MAX]; /* the first of them */
+    cop_time held_ns;           /* since when it is these */
+    uint64_t event_total;       /* ever, in this process */
     uint32_t event_count;
     struct roll_event events[ROLL_EVENTS_MAX]; /* the oldest first */
 };
+
+/* "joined", "left", "removed", "returned" or "replaced". */
+const char *roll_event_name(const struct roll_event *event);
+/* The same as a sentence: "n3 joined". */
+#define ROLL_TEXT_SIZE (2 * COP_NAME_MAX + 64)
+void roll_event_text(const struct roll *roll, const struct cluster *cluster,
+                     const struct roll_event *event, char *out, size_t size);
+
+/* How many there are in `held`. */
+static inline uint32_t roll_held(const struct roll *roll)
+{
+    return roll->held_total < ROLL_HELD_MAX ? roll->held_total : ROLL_HELD_MAX;
+}
 
 struct cop_buf *roll_encode(const struct roll *roll);
 /* 0, COP_EMALFORMED, COP_ENOMEM. The view is the caller's. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "say.h"
 
-#include <coppice/error.h>
-#include <errno.h>
+#include "run/text.h"
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -119,38 +119,10 @@ const char *print_duration(cop_time ns, char out[DURATION_SIZE])
 
 int parse_duration(const char *text, cop_time *out)
 {
-    static const struct {
-        const char *name;
-        double unit;
-    } units[] = {{"s", 1e9}, {"ms", 1e6}, {"us", 1e3}, {"ns", 1}, {"m", 60e9}};
-    char *end;
-    /* Only plain decimal numbers: strtod alone would take "inf", " 1" and "0x1p3". */
-    size_t length = strspn(text, "0123456789.");
-    errno = 0;
-    double value = strtod(text, &end);
-    if (length == 0 || end != text + length)
-        return COP_EINVAL;
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-        if (strcmp(end, units[i].name) != 0)
-            continue;
-        value *= units[i].unit;
-        if (errno != 0 || value < 1 || value > 86400e9)
-            return COP_ERANGE;
-        *out = (cop_time)value;
-        return 0;
-    }
-    return COP_EINVAL;
+    return cop__text_duration(text, out);
 }
 
 int parse_number(const char *text, uint64_t least, uint64_t most, uint64_t *out)
 {
-    size_t length = strlen(text);
-    if (length == 0 || strspn(text, "0123456789") != length)
-        return COP_EINVAL;
-    errno = 0;
-    unsigned long long value = strtoull(text, NULL, 10);
-    if (errno != 0 || value < least || value > most)
-        return COP_ERANGE;
-    *out = value;
-    return 0;
+    return cop__text_number(text, least, most, out);
 }

@@ -2,7 +2,7 @@
 #include "serve.h"
 
 #include "base/assert.h"
-#include "listen.h"
+#include "run/listen.h"
 #include "wire/header.h"
 
 #include <coppice/error.h>
@@ -130,7 +130,7 @@ void session_reply(struct session *session, int status, bool more,
     if (session->closing)
         return;
     struct reply *reply = malloc(sizeof *reply);
-    struct cop_buf *packed = reply_make(session->token, status, more, body);
+    struct cop_buf *packed = cop__reply_make(session->token, status, more, body);
     if (reply == NULL || packed == NULL) {
         free(reply);
         cop_buf_unref(packed);
@@ -321,7 +321,7 @@ int server_create(const struct server_config *config, struct server **out)
     if (server == NULL)
         return UV_ENOMEM;
     server->config = *config;
-    int fd = listen_unix(config->path);
+    int fd = cop__listen_unix(config->path);
     if (fd < 0) {
         free(server);
         return fd;

@@ -59,6 +59,7 @@ static bool is_allowed(enum setting which, const char *value, char *message,
     cop_time time;
     enum cop_quorum quorum;
     struct cop_detect detect;
+    uint64_t number;
     const char *names;
     snprintf(message, size, "%s", known[which].text);
     switch (which) {
@@ -75,6 +76,10 @@ static bool is_allowed(enum setting which, const char *value, char *message,
                strcspn(value, " \t") == strlen(value);
     case SETTING_detector:
         return cluster_parse_detector(value, &detect) == 0;
+    case SETTING_key:
+        return true;
+    case SETTING_guard:
+        return parse_number(value, 0, CLUSTER_GUARD_MAX, &number) == 0;
     case SETTINGS_COUNT:
         break;
     }
@@ -207,6 +212,14 @@ struct cop_shape settings_shape(const struct settings *settings)
 bool settings_is_tcp(const struct settings *settings)
 {
     return strcmp(settings->at[SETTING_transport].value, "tcp") == 0;
+}
+
+uint32_t settings_guard(const struct settings *settings)
+{
+    uint64_t number = 0;
+    COP_ASSERT(parse_number(settings->at[SETTING_guard].value, 0, CLUSTER_GUARD_MAX,
+                            &number) == 0);
+    return (uint32_t)number;
 }
 
 cop_time settings_timeout(const struct settings *settings)

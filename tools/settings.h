@@ -19,7 +19,9 @@
     X(timeout, "5s", "a time such as 500ms or 2s")                                     \
     X(quorum, "majority", "majority, none, fixed or has:NAMES")                        \
     X(detector, "connection",                                                          \
-      "connection, or ring:PERIOD such as ring:100ms, or ring:100ms,witnesses:2")
+      "connection, or ring:PERIOD such as ring:100ms, or ring:100ms,witnesses:2")      \
+    X(key, "", "the path of a key file, for TCP")                                      \
+    X(guard, "0", "a number of removals a minute; 0 for any")
 
 enum setting {
 #define COP_SETTING_ENUM(key, value, text) SETTING_##key,
@@ -48,6 +50,7 @@ int settings_load(struct settings *settings, const char *const flags[SETTINGS_CO
 const char *settings_name(const struct settings *settings);
 struct cop_shape settings_shape(const struct settings *settings);
 bool settings_is_tcp(const struct settings *settings);
+uint32_t settings_guard(const struct settings *settings);
 cop_time settings_timeout(const struct settings *settings);
 
 #endif

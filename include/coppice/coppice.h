@@ -5,7 +5,9 @@
 /* Everything. Programs may include only what they use. */
 #include <coppice/buf.h>
 #include <coppice/error.h>
+#include <coppice/log.h>
 #include <coppice/node.h>
+#include <coppice/run.h>
 #include <coppice/sim.h>
 #include <coppice/stats.h>
 #include <coppice/tree.h>

@@ -146,6 +146,10 @@ enum cop_effect_kind {
                        it found nobody to let it in, and needs another invitation.
                        Nothing comes of the node any more; a new life may join */
     COP_EFFECT_UPCALL, /* a service is to do something: read with cop_upcall (coppice/coll.h) */
+    COP_EFFECT_HELD, /* others than before are suspect, and not removed because of the guard:
+                        `status` is how many; see cop_node_held */
+    COP_EFFECT_SUSPICION, /* cop_node_events has a record that is new, or has an outcome
+                             now; once a step at most */
 };
 
 struct cop_effect {
@@ -230,14 +234,21 @@ struct cop_config {
     const char *name;    /* NULL: the one that its id has in the view */
     const char *address; /* where it listens; NULL: by the rule of the start */
     bool spare;
-    struct cop_detect detect;           /* not looked at where the view is fixed */
     const struct cop_service *services; /* there from the first step on; copied */
     uint32_t service_count;
+    struct cop_detect detect; /* not looked at where the view is fixed */
+    /*
+     * Not more than so many are removed from the view within a minute by suspicion alone (V17):
+     * if more seem to be dead, nothing is changed until fewer do, the minute is over, or a
+     * COP_REQUEST_REPORT says of the others that they are. 0: no limit. The same at all members.
+     */
+    uint32_t guard;
 };
 
 /* COP_EINVAL if `self` is not in the view (with a fixed one), or a name or address is too
  * long; COP_ENOMEM. */
 int cop_node_create(const struct cop_config *config, struct cop_node **out);
+/* NULL is ignored. */
 void cop_node_destroy(struct cop_node *node);
 
 /*
@@ -254,8 +265,11 @@ int cop_step(struct cop_node *node, const struct cop_event *event,
 /* When the next TICK is due; COP_TIME_NEVER if none. May be in the past: then at once. */
 cop_time cop_deadline(const struct cop_node *node);
 
+/* Who it is. */
 cop_id cop_node_id(const struct cop_node *node);
+/* In which life. */
 cop_incarnation cop_node_incarnation(const struct cop_node *node);
+/* The view that it has installed; borrowed until the next step. */
 const struct cop_view *cop_node_view(const struct cop_node *node);
 
 /*
@@ -269,6 +283,12 @@ bool cop_node_is_member(const struct cop_node *node);
 bool cop_node_is_degraded(const struct cop_node *node);
 
 /*
+ * Whom this node would remove from the view, as its proposer, and may not because of the guard:
+ * at most `max` ids, in order, and how many there are. 0: nobody, or it is not the proposer.
+ */
+uint32_t cop_node_held(const struct cop_node *node, cop_id *out, uint32_t max);
+
+/*
  * When the last change of the view that this node led went through its stages, in the time
  * of its events. All 0 if it has led none.
  */
@@ -279,15 +299,22 @@ struct cop_change_times {
     cop_time stable;    /* everybody has acknowledged */
     cop_time committed; /* and it is installed here */
 };
+/* See above. */
 struct cop_change_times cop_node_change_times(const struct cop_node *node);
 
 /* What this node believes of a member just now. */
-enum cop_status { COP_ALIVE, COP_LEAVING, COP_SUSPECT };
+enum cop_status {
+    COP_ALIVE,
+    COP_LEAVING,
+    COP_SUSPECT,
+    COP_REPORTED, /* suspect, and somebody outside says so */
+};
 struct cop_belief {
     cop_incarnation incarnation;
     uint32_t denial;
     enum cop_status status;
 };
+/* Of an id that it has never heard of: alive, as the view has it. */
 struct cop_belief cop_node_belief(const struct cop_node *node, cop_id id);
 
 /*
@@ -351,7 +378,9 @@ struct cop_probe_result {
     struct cop_ranks silent; /* not answered in time, though not known to be lost */
     cop_time elapsed_ns;
 };
+/* Reads the result of a COMPLETE. COP_EMALFORMED, COP_ENOMEM. */
 int cop_probe_result(const struct cop_buf *result, struct cop_probe_result *out);
+/* Gives the lists back. */
 void cop_probe_result_free(struct cop_probe_result *result);
 /* What an invitation says. */
 struct cop_invitation {

@@ -140,6 +140,8 @@ const struct cop_sim_checker *cop_sim_checker_probe(void);
 const struct cop_sim_checker *cop_sim_checker_member(void);
 /* What messages between members promise: once, in order, in the view of their sending. */
 const struct cop_sim_checker *cop_sim_checker_letter(void);
+/* That no root removes more than the guard allows, where there is one. */
+const struct cop_sim_checker *cop_sim_checker_guard(void);
 
 /* What collectives promise: every living member runs a request once, the answer says who did
  * and why the others did not, and nothing is left behind. */
@@ -231,6 +233,7 @@ struct cop_sim_config {
     uint32_t start; /* members of the static start; 0: all */
     enum cop_quorum quorum;
     struct cop_detect detect;
+    uint32_t guard;         /* as in struct cop_config */
     struct cop_shape shape; /* of the view; its table stays the caller's */
     uint64_t seed;
     struct cop_sim_net net;
@@ -263,6 +266,7 @@ struct cop_sim_config {
 
 /* COP_EINVAL if the nodes or the shape are not possible; COP_ENOMEM. */
 int cop_sim_create(const struct cop_sim_config *config, struct cop_sim **out);
+/* NULL is ignored. */
 void cop_sim_destroy(struct cop_sim *sim);
 
 /* Does an action now (its time is not looked at). COP_EINVAL if a rank is not there. */
@@ -298,6 +302,7 @@ void cop_sim_heal(struct cop_sim *sim);
 /* Says that everybody has had time to hear of everything: from now on, answers must be
  * exact. Checkers ask for it with cop_sim_is_settled. */
 void cop_sim_settle(struct cop_sim *sim);
+/* Whether that was said. */
 bool cop_sim_is_settled(const struct cop_sim *sim);
 
 /* Records a violation, in the words of a checker, and ends the run. The first one
@@ -318,24 +323,33 @@ uint64_t cop_sim_draw(const struct cop_sim *sim, uint32_t place, uint64_t a, uin
 
 /* ---- looking in ------------------------------------------------------------------ */
 
+/* The virtual time. */
 cop_time cop_sim_now(const struct cop_sim *sim);
+/* How many there are, dead or alive. */
 uint32_t cop_sim_nodes(const struct cop_sim *sim);
+/* Whether a rank has a life just now. */
 bool cop_sim_is_alive(const struct cop_sim *sim, cop_id id);
-/* When the present life began, and when the last one ended (NEVER: it never crashed). */
+/* When the present life began. */
 cop_time cop_sim_born_at(const struct cop_sim *sim, cop_id id);
+/* When the last one ended; COP_TIME_NEVER: it never crashed. */
 cop_time cop_sim_died_at(const struct cop_sim *sim, cop_id id);
 /* The state machine at a rank, or NULL while it is dead. */
 const void *cop_sim_node(const struct cop_sim *sim, cop_id id);
+/* What runs at every rank. */
 const struct cop_sim_actor *cop_sim_actor(const struct cop_sim *sim);
-/* Whether a pause, slowness, partition or clock jump was ever done; whether a lie was. */
+/* Whether a pause, slowness, partition or clock jump was ever done. */
 bool cop_sim_was_disturbed(const struct cop_sim *sim);
+/* Whether a lie was. */
 bool cop_sim_was_lied_to(const struct cop_sim *sim);
-/* Frames that a rank has sent and been given, over all its lives. */
+/* Frames that a rank has sent, over all its lives. */
 uint64_t cop_sim_sends(const struct cop_sim *sim, cop_id id);
+/* And has been given. */
 uint64_t cop_sim_receives(const struct cop_sim *sim, cop_id id);
-/* Events done so far, and the digest of all of them. */
+/* Events done so far. */
 uint64_t cop_sim_events(const struct cop_sim *sim);
+/* The digest of all of them. */
 uint64_t cop_sim_digest(const struct cop_sim *sim);
+/* Counters of all nodes together; borrowed. */
 const struct cop_stats *cop_sim_stats(const struct cop_sim *sim);
 /* Private memory of all nodes now. */
 uint64_t cop_sim_node_bytes(const struct cop_sim *sim);
@@ -348,6 +362,7 @@ uint64_t cop_sim_node_bytes(const struct cop_sim *sim);
  *   nodes 16              shape radix:4         hosts 4 (members a host, for hosts:S)
  *   topology a:0 => a:1 ; (instead of nodes and shape) seed 7  views majority|none (they change)
  *   detect [ring 100ms] [witnesses 2] [gossip 100ms [stealth]] (where views change)
+ *   guard 2 (removals a minute)
  *   start 12 (members at the start; the other nodes are places for who joins)  flags
  *   codec cut buggify quiet net constant 10us | net loggp L o g G_ps | net torus L hop
  *   [XxYxZ] [shuffle] | net switch L service_ns [ports P] [byte G_ps] | net recorded
@@ -381,13 +396,16 @@ int cop_sim_script_parse(const char *text, struct cop_sim_script *out, char *mes
                          size_t size);
 /* The text, to be freed by the caller; NULL if there is no memory. */
 char *cop_sim_script_print(const struct cop_sim_script *script);
+/* A script of its own, to be freed. COP_ENOMEM. */
 int cop_sim_script_copy(const struct cop_sim_script *script,
                         struct cop_sim_script *out);
+/* Appends an action. COP_ENOMEM. */
 int cop_sim_script_add(struct cop_sim_script *script,
                        const struct cop_sim_action *action);
 /* Gives the script its shape: "radix:4", "hosts:flat" with `per_host` members each. */
 int cop_sim_script_shape(struct cop_sim_script *script, const char *text,
                          uint32_t per_host, char *message, size_t size);
+/* Frees what the script holds, and empties it. */
 void cop_sim_script_free(struct cop_sim_script *script);
 
 struct cop_sim_report {
@@ -424,7 +442,8 @@ int cop_sim_script_try(const struct cop_sim_script *script, struct cop_sim_repor
 enum cop_sim_swarm_flag {
     COP_SIM_SWARM_LIES = 1,  /* with false suspicions */
     COP_SIM_SWARM_VIEWS = 2, /* views change; nodes come, leave and return */
-    COP_SIM_SWARM_COLL = 4,  /* collectives instead of probes */
+    COP_SIM_SWARM_GUARD = 4, /* with VIEWS: and a guard, by the seed */
+    COP_SIM_SWARM_COLL = 8,  /* collectives instead of probes */
 };
 
 /* The script that a seed stands for. */
@@ -500,6 +519,8 @@ struct cop_sim_explored {
     char failure[256]; /* "" if nothing was violated */
     char *schedule;    /* the shortest that fails, a line a step; freed by the caller */
 };
+/* Tries every order. 0 also if something was violated: see `failure`. COP_EINVAL,
+ * COP_ENOMEM. */
 int cop_sim_explore(const struct cop_sim_explore *config, struct cop_sim_explored *out);
 
 #endif

@@ -38,6 +38,7 @@ struct cop_stats {
     uint64_t accusations;         /* that a node made itself */
     uint64_t accusations_dropped; /* because a witness reached the accused */
     uint64_t accusations_held;    /* because no witness answered */
+    uint64_t relayed;             /* frames that were passed on for others */
     uint64_t credits;             /* a node's own clock jumped */
     uint64_t deadline_ns;         /* a gauge: of the ring, when it was last asked for */
     uint64_t sweeps_started, sweeps_completed, sweeps_timed_out, sweeps_aborted;

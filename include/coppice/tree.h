@@ -78,8 +78,9 @@ const char *cop_shape_label(const struct cop_shape *shape, cop_rank rank);
 int cop_shape_from_hosts(const struct cop_shape *leaders, const uint32_t *host_of,
                          uint32_t n, struct cop_shape *out);
 
-/* References of the table, if any; not atomic. Shapes without a table need neither. */
+/* References of the table, if any; atomic. Shapes without a table need neither. */
 void cop_shape_ref(const struct cop_shape *shape);
+/* Gives one back; the last one frees. */
 void cop_shape_unref(const struct cop_shape *shape);
 
 /* ---- the dead -------------------------------------------------------------------- */
@@ -97,7 +98,9 @@ struct cop_dead {
     uint32_t extra_count;
 };
 
+/* Whether a rank is among them. */
 bool cop_dead_has(const struct cop_dead *dead, cop_rank rank);
+/* How many there are. */
 uint32_t cop_dead_count(const struct cop_dead *dead);
 /* How many of the dead have a rank below `rank`. */
 uint32_t cop_dead_below(const struct cop_dead *dead, cop_rank rank);
@@ -136,7 +139,9 @@ struct cop_ranks {
     uint32_t count;
     uint32_t capacity;
 };
+/* Appends one. COP_ENOMEM leaves the array as it was. */
 int cop_ranks_push(struct cop_ranks *ranks, cop_rank rank);
+/* Frees and empties the array. */
 void cop_ranks_free(struct cop_ranks *ranks);
 
 /* Who is at the root now: `root`, or its stand-in if it is dead; NONE if all are dead.

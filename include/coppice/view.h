@@ -8,7 +8,9 @@
 
 /*
  * A view: who is in the cluster. Immutable and shared by reference; nobody copies it,
- * so a million nodes in one process can hold the same one. The count is not atomic.
+ * so a million nodes in one process can hold the same one. The count is atomic. Names and
+ * addresses in it are not: a view that came out of a node (coppice/node.h) stays with the
+ * node's thread; one that came out of a run (coppice/run.h) may go to any.
  *
  * A view is the one of the static start and what has changed since, so its memory grows
  * with the changes and not with the members. A member keeps its id, and its place in
@@ -45,6 +47,8 @@ struct cop_member {
     cop_incarnation incarnation; /* of its present, or last, life */
     uint32_t role;               /* rank of work, or COP_SPARE */
     enum cop_presence presence;
+    bool
+        certain; /* REMOVED: a later life of it, or somebody outside, said that it is gone */
     cop_epoch since; /* of the view in which this life came, or the last one went */
     /* Borrowed from the view, not ended by 0; length 0: by the rule of the start. */
     const char *name, *address;
@@ -63,13 +67,18 @@ struct cop_member {
 int cop_view_create_static(uint32_t n, const struct cop_shape *shape,
                            cop_incarnation first, struct cop_view **out);
 
+/* Takes one more reference and returns `view`. */
 struct cop_view *cop_view_ref(struct cop_view *view);
+/* Gives one back; the last one frees. NULL is ignored. */
 void cop_view_unref(struct cop_view *view);
 
+/* Its number: grows from view to view, with gaps. */
 cop_epoch cop_view_epoch(const struct cop_view *view);
+/* Its epoch, and who proposed it. */
 struct cop_ballot cop_view_ballot(const struct cop_view *view);
 /* The same for every two views with the same members and roles. */
 uint64_t cop_view_digest(const struct cop_view *view);
+/* Of its tree; borrowed. */
 const struct cop_shape *cop_view_shape(const struct cop_view *view);
 /* Who proposes changes: the lowest id that works; a spare only if nobody works. */
 cop_id cop_view_root(const struct cop_view *view);
@@ -85,6 +94,7 @@ uint32_t cop_view_changes(const struct cop_view *view);
 cop_id cop_view_next(const struct cop_view *view, cop_id id);
 /* What is known of an id, also of one who left. COP_ENOENT if it never was. */
 int cop_view_member(const struct cop_view *view, cop_id id, struct cop_member *out);
+/* Whether this life of this id is in it. */
 bool cop_view_has(const struct cop_view *view, cop_id id, cop_incarnation incarnation);
 /* The id that a name has or had; COP_ID_NONE. Names of the start are n0, n1, ... */
 cop_id cop_view_find(const struct cop_view *view, const char *name, size_t length);
@@ -95,6 +105,7 @@ cop_id cop_view_worker(const struct cop_view *view, uint32_t role);
 
 /* The place of a member in the tree and back. NONE if there is no such member. */
 cop_rank cop_view_rank(const struct cop_view *view, cop_id id);
+/* Who has, or had, that place. */
 cop_id cop_view_id(const struct cop_view *view, cop_rank rank);
 /* Of the present or last life at a place; 0 if there never was one. */
 cop_incarnation cop_view_incarnation(const struct cop_view *view, cop_rank rank);

@@ -2,13 +2,13 @@
 #ifndef COP_BASE_LOG_H
 #define COP_BASE_LOG_H
 
+#include <coppice/log.h>
 #include <coppice/types.h>
 
 /*
  * Logging through a hook: who owns a node or a driver says where its lines go. There is no
  * global; a NULL log is silence. The function that decides an error logs it, once.
  */
-enum cop_log_level { COP_LOG_ERROR, COP_LOG_WARN, COP_LOG_INFO, COP_LOG_DEBUG };
 typedef void cop_log_write(void *context, enum cop_log_level level, const char *line);
 struct cop_log {
     cop_log_write *write;

@@ -310,7 +310,7 @@ static void report(struct cop_node *node, struct cop__sweep *sweep,
     };
     if (status == 0 && tally.count == 0 && result.missing.count == 0 && call->group)
         call->group->populated = true;
-    cop__call_complete(node, call, status, &end);
+    cop__call_report(node, call, status, &end);
     cop__tally_fini(&tally);
     cop_buf_unref(result.payload);
     cop_ranks_free(&result.missing);
@@ -325,7 +325,7 @@ static void on_complete(struct cop_node *node, struct cop__sweep *sweep, int sta
     if (status == COP_EABORTED) {
         struct cop__end none = {.tally = &call->tally};
         cop__call_done(node, call, status);
-        cop__call_complete(node, call,
+        cop__call_report(node, call,
                            call->strict_failed ? COP_EVERSION : COP_EABORTED, &none);
     } else {
         report(node, sweep, call, status);

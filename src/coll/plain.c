@@ -115,7 +115,7 @@ static void finish(struct cop_node *node, struct cop__call *call)
             .members = call->tree.n,
             .data = reply_of(call),
         };
-        cop__call_complete(node, call, status, &end);
+        cop__call_report(node, call, status, &end);
     } else {
         send_return(node, call,
                     cop__verdict_encode((uint8_t)COP_OP_STATUS, 0, &call->tally,
@@ -481,7 +481,7 @@ int cop__plain_abort(struct cop_node *node, struct cop__call *call)
     cancel_below(node, call);
     cop__call_done(node, call, COP_EABORTED);
     call->tally.count = 0;
-    cop__call_complete(node, call, COP_EABORTED, &none);
+    cop__call_report(node, call, COP_EABORTED, &none);
     cop__call_end(node, call, COP_EABORTED);
     return 0;
 }

@@ -181,7 +181,7 @@ static void conclude_group(struct cop_node *node, struct cop__call *call, bool g
     }
 }
 
-void cop__call_complete(struct cop_node *node, struct cop__call *call, int status,
+void cop__call_report(struct cop_node *node, struct cop__call *call, int status,
                         const struct cop__end *end)
 {
     bool any = end->tally->count > 0 || (end->missing && end->missing->count > 0);

@@ -253,7 +253,7 @@ struct cop__end {
     struct cop__bytes data;
 };
 /* COMPLETE. */
-void cop__call_complete(struct cop_node *node, struct cop__call *call, int status,
+void cop__call_report(struct cop_node *node, struct cop__call *call, int status,
                         const struct cop__end *end);
 
 /* An own call of which nobody is told how it ended. */

@@ -222,6 +222,8 @@ static void on_change(struct cop_node *node, const struct cop__change *change)
 {
     struct cop__detect *detect = cop__detect(node);
     cop__rankset_drop(&detect->told, change->id);
+    if (change->kind == COP__CHANGE_SUSPECT || change->kind == COP__CHANGE_REPLACED)
+        cop__detour_lose(node, change->id);
     if (change->kind == COP__CHANGE_ALIVE || change->kind == COP__CHANGE_REPLACED)
         cop__rankset_drop(&detect->found, change->id);
     /* A new life knows nothing, also if it came so fast that it never ceased to be one. */
@@ -246,12 +248,12 @@ void cop__detect_find(struct cop_node *node, cop_id id)
     put(node, &cop__detect(node)->found, id);
 }
 
-void cop__detect_convict(struct cop_node *node, cop_id id)
+void cop__detect_convict(struct cop_node *node, cop_id id, enum cop_status how)
 {
     cop__detect_find(node, id);
     /* Of the life that is known: it may be one that no view has yet. */
-    if (cop__roster_get(node, id).status != COP_SUSPECT) {
-        cop__roster_suspect(node, id);
+    if (cop__roster_get(node, id).status < (uint8_t)how) {
+        cop__roster_suspect(node, id, how);
         tell_suspect(node, id);
     }
 }
@@ -322,13 +324,12 @@ static void record_view(struct cop_node *node, const struct cop_view *old)
             continue;
         cop_incarnation was = cop_view_incarnation(old, change.id);
         cop_incarnation is = cop_view_incarnation(node->view, change.id);
-        if (cop_view_has(old, change.id, was)) {
+        if (cop_view_has(old, change.id, was))
             cop__record_death(node, change.id, was);
-            cop__record_outcome(node, change.id, was, COP_OUTCOME_REMOVED);
-        }
         if (cop_view_has(node->view, change.id, is))
             cop__record_life(node, change.id, is);
     }
+    cop__record_view(node);
 }
 
 /* The tree is another one. */

@@ -117,11 +117,17 @@ void cop__on_ping(struct cop_node *node, const struct cop_frame *frame)
 
 /* ---- being answered -------------------------------------------------------------- */
 
+/* Of the longest way so much is forgotten with each measure. */
+#define FADING 64u
+
 /* Smoothed as TCP does it (RFC 6298): an eighth of the way, a quarter of the deviation. */
 static void measure(struct cop__senses *senses, cop_time sample)
 {
     cop_time mean = senses->round_trip;
     cop_time off = sample > mean ? sample - mean : mean - sample;
+    senses->peak -= senses->peak / FADING;
+    if (sample > senses->peak)
+        senses->peak = sample;
     if (mean == 0) {
         senses->round_trip = sample ? sample : 1;
         senses->deviation = sample / 2;

@@ -56,6 +56,19 @@ static bool make_room(struct cop_node *node, struct cop__records *records)
     return true;
 }
 
+/* Once a step is enough: whoever wants to know asks for all that is new. */
+static void say(struct cop_node *node, struct cop__records *records)
+{
+    const struct cop_effects *effects = node->effects;
+    if (!effects)
+        return;
+    if (records->said_at < effects->count &&
+        effects->items[records->said_at].kind == COP_EFFECT_SUSPICION)
+        return;
+    records->said_at = effects->count;
+    cop__emit_state(node, COP_EFFECT_SUSPICION, 0);
+}
+
 void cop__record_accusation(struct cop_node *node, cop_id accuser, cop_id accused,
                             enum cop_reason reason)
 {
@@ -71,6 +84,7 @@ void cop__record_accusation(struct cop_node *node, cop_id accuser, cop_id accuse
         .incarnation = cop__roster_get(node, accused).incarnation,
         .reason = reason,
     };
+    say(node, records);
 }
 
 static uint64_t first_kept(const struct cop__records *records)
@@ -95,15 +109,31 @@ static bool is_about(const struct cop_suspicion *event, cop_id accused,
 void cop__record_outcome(struct cop_node *node, cop_id accused,
                          cop_incarnation incarnation, enum cop_outcome outcome)
 {
-    const struct cop__records *records = cop__detect(node)->records;
+    struct cop__records *records = cop__detect(node)->records;
     for (uint64_t i = records ? first_kept(records) : 0;
          records && i < records->event_count; i++) {
         struct cop_suspicion *event = at(records, i);
         if (!is_about(event, accused, incarnation))
             continue;
         event->outcome = outcome;
-        if (outcome == COP_OUTCOME_REMOVED)
-            event->epoch = cop_view_epoch(node->view);
+        say(node, records);
+    }
+}
+
+/* By the view alone: it may have skipped the one in which that life came. */
+void cop__record_view(struct cop_node *node)
+{
+    struct cop__records *records = cop__detect(node)->records;
+    for (uint64_t i = records ? first_kept(records) : 0;
+         records && i < records->event_count; i++) {
+        struct cop_suspicion *event = at(records, i);
+        if (event->outcome != COP_OUTCOME_PENDING ||
+            cop_view_has(node->view, event->accused, event->incarnation) ||
+            event->incarnation > cop_view_incarnation(node->view, event->accused))
+            continue;
+        event->outcome = COP_OUTCOME_REMOVED;
+        event->epoch = cop_view_epoch(node->view);
+        say(node, records);
     }
 }
 

@@ -67,11 +67,16 @@ cop_id cop__ring_next(const struct cop_node *node, struct cop__walk *walk)
     return COP_ID_NONE;
 }
 
-static struct cop__walk walk_from_me(const struct cop_node *node)
+struct cop__walk cop__ring_walk_from(const struct cop_node *node, cop_id id)
 {
     struct cop__walk walk = cop__ring_walk(node, 0);
-    walk.position = scatter(node->self, walk.bits);
+    walk.position = scatter(id, walk.bits);
     return walk;
+}
+
+static struct cop__walk walk_from_me(const struct cop_node *node)
+{
+    return cop__ring_walk_from(node, node->self);
 }
 
 /* ---- whom I ask ------------------------------------------------------------------ */

@@ -26,6 +26,8 @@ static cop_time at_least(const struct cop_node *node, cop_time least)
 {
     const struct cop__senses *senses = cop__senses(node);
     cop_time measured = senses->round_trip + 4 * senses->deviation;
+    if (measured < 2 * senses->peak) /* where frames are lost ways are short, or long */
+        measured = 2 * senses->peak;
     cop_time most = PERIODS_MAX * base_of(node);
     measured = measured < most ? measured : most;
     return measured > least ? measured : least;
@@ -298,7 +300,7 @@ void cop__senses_digest(const struct cop_node *node, struct cop__digest *digest)
         const struct cop__case *one = &senses->cases[i];
         cop__digest_word(digest, (uint64_t)one->id << 32 | one->confirmed << 16 |
                                      one->silent << 8 | one->held);
-        cop__digest_word(digest, one->walked);
+        cop__digest_word(digest, (uint64_t)one->near << 32 | one->walked);
     }
     for (uint32_t i = 0; i < senses->question_count; i++)
         cop__digest_word(digest, left(node, senses->questions[i].deadline) ^

@@ -42,6 +42,7 @@ struct cop__case {
     cop_incarnation incarnation;
     uint32_t confirmed; /* so many cannot reach it either */
     uint32_t silent;    /* so many did not answer me */
+    uint32_t near;      /* so many of those who stand near it were looked at first */
     uint32_t walked;    /* places of the ring that were looked at for witnesses */
     bool held;          /* nobody answered: it may be me */
     uint32_t holds;
@@ -73,6 +74,7 @@ struct cop__senses {
     uint32_t next_number;
     uint64_t next_token;
     cop_time round_trip, deviation; /* smoothed; 0: not measured yet */
+    cop_time peak;                  /* the longest of late, and fading */
     struct cop__gossip *gossip;     /* NULL: off */
     struct cop_ranks awaited;       /* by those above, at the last scan */
     struct cop__look *looks;
@@ -99,6 +101,7 @@ struct cop__records {
     struct cop_suspicion *events; /* a ring */
     uint32_t event_capacity;
     uint64_t event_count; /* ever */
+    uint32_t said_at; /* where among the effects of a step I said that there is more */
 };
 
 /*
@@ -142,7 +145,7 @@ static inline bool cop__is_inside(const struct cop_node *node)
 
 /* detect.c */
 /* Makes a suspect of it, now: I have found it out. */
-void cop__detect_convict(struct cop_node *node, cop_id id);
+void cop__detect_convict(struct cop_node *node, cop_id id, enum cop_status how);
 /* It is tried again in a while, if somebody still waits for it. */
 void cop__detect_try_later(struct cop_node *node, cop_id id);
 /* I have found out that this suspect is gone. */
@@ -204,6 +207,8 @@ struct cop__walk {
 struct cop__walk cop__ring_walk(const struct cop_node *node, uint32_t position);
 /* The next living member that is not me; COP_ID_NONE at the end. */
 cop_id cop__ring_next(const struct cop_node *node, struct cop__walk *walk);
+/* A walk that begins behind this member. */
+struct cop__walk cop__ring_walk_from(const struct cop_node *node, cop_id id);
 void cop__ring_mind(struct cop_node *node);
 void cop__ring_see(struct cop_node *node, struct cop__look *look,
                    enum cop__sight sight);
@@ -238,6 +243,8 @@ void cop__record_accusation(struct cop_node *node, cop_id accuser, cop_id accuse
 /* What came of the pending ones about this life. */
 void cop__record_outcome(struct cop_node *node, cop_id accused,
                          cop_incarnation incarnation, enum cop_outcome outcome);
+/* The view is another one: whose life it ended, that is what came of it. */
+void cop__record_view(struct cop_node *node);
 bool cop__record_is_pending(const struct cop_node *node, cop_id accused);
 /* Counts a death, once for each time that a life was alive. */
 void cop__record_death(struct cop_node *node, cop_id id, cop_incarnation incarnation);

@@ -145,6 +145,44 @@ static void send_question(struct cop_node *node, const struct cop__case *one,
     cop__roster_send(node, witness, COP__KIND_WITNESS, cop__encode_witness(&message));
 }
 
+/*
+ * Those who have a connection with it anyway, in this order: whom it asks in the ring, and
+ * its parent. Anybody else would have to make one first, which on a bad network takes
+ * longer than somebody who waits for an answer has.
+ */
+#define NEAR 2u
+
+static cop_id near_witness(const struct cop_node *node, cop_id accused, uint32_t i)
+{
+    struct cop__walk walk = cop__ring_walk_from(node, accused);
+    struct cop_tree tree = cop__roster_tree(node);
+    if (i == 0)
+        return cop__ring_next(node, &walk);
+    cop_rank parent = cop_tree_parent(&tree, cop_view_rank(node->view, accused));
+    cop_id id = parent == COP_RANK_NONE ? COP_ID_NONE : cop_view_id(node->view, parent);
+    return id == node->self ? COP_ID_NONE : id;
+}
+
+static bool is_near(const struct cop_node *node, cop_id accused, cop_id id, uint32_t to)
+{
+    for (uint32_t i = 0; i < to; i++)
+        if (near_witness(node, accused, i) == id)
+            return true;
+    return false;
+}
+
+/* The next of those who stand near it, or COP_ID_NONE. */
+static cop_id next_near(const struct cop_node *node, struct cop__case *one)
+{
+    while (one->near < NEAR) {
+        cop_id id = near_witness(node, one->id, one->near++);
+        if (id != COP_ID_NONE && id != one->id &&
+            !is_near(node, one->id, id, one->near - 1))
+            return id;
+    }
+    return COP_ID_NONE;
+}
+
 /* Asks so many that have not been asked; each two accuse by another order. How many it
  * found. */
 static uint32_t ask_witnesses(struct cop_node *node, struct cop__case *one,
@@ -156,11 +194,15 @@ static uint32_t ask_witnesses(struct cop_node *node, struct cop__case *one,
     walk.left -= one->walked < walk.left ? one->walked : walk.left;
     while (found < want && !node->failed) {
         uint32_t before = walk.left;
-        cop_id witness = cop__ring_next(node, &walk);
+        cop_id witness = next_near(node, one);
+        bool is_other = witness == COP_ID_NONE;
+        if (is_other)
+            witness = cop__ring_next(node, &walk);
         one->walked += before - walk.left;
         if (witness == COP_ID_NONE)
             break;
-        if (witness == one->id || !add_question(node, one->token, witness))
+        if (witness == one->id || (is_other && is_near(node, one->id, witness, NEAR)) ||
+            !add_question(node, one->token, witness))
             continue;
         send_question(node, one, witness);
         found++;
@@ -189,7 +231,7 @@ static void convict(struct cop_node *node, struct cop__case *one)
 {
     cop_id id = one->id;
     end_case(node, one);
-    cop__detect_convict(node, id);
+    cop__detect_convict(node, id, COP_SUSPECT);
 }
 
 static void hold_back(struct cop_node *node, struct cop__case *one)
@@ -224,7 +266,7 @@ static void go_on(struct cop_node *node, struct cop__case *one)
 static void start_anew(struct cop_node *node, struct cop__case *one)
 {
     one->held = false;
-    one->walked = one->confirmed = one->silent = 0;
+    one->near = one->walked = one->confirmed = one->silent = 0;
     one->deadline = COP_TIME_NEVER;
     go_on(node, one);
 }
@@ -239,7 +281,7 @@ static void end_hold(struct cop_node *node, struct cop__case *one)
         convict(node, one);
         return;
     }
-    one->walked = one->confirmed = one->silent = 0;
+    one->near = one->walked = one->confirmed = one->silent = 0;
     one->held = false;
     one->deadline = COP_TIME_NEVER;
     if (ask_witnesses(node, one, 1) == 0)
@@ -363,18 +405,19 @@ static bool needs_witnesses(const struct cop_node *node, cop_id id,
 
 void cop__accuse(struct cop_node *node, cop_id id, enum cop_reason reason)
 {
-    if (cop__roster_get(node, id).status == COP_SUSPECT) {
+    enum cop_status how = reason == COP_REASON_OUTSIDE ? COP_REPORTED : COP_SUSPECT;
+    if (cop__roster_get(node, id).status >= (uint8_t)how) {
         cop__detect_find(node, id);
         return;
     }
-    if (find_case_of(node, id) || cop__detect_is_stealthy(node))
+    if ((find_case_of(node, id) && how == COP_SUSPECT) || cop__detect_is_stealthy(node))
         return;
     COP__COUNT(node, accusations);
     cop__record_accusation(node, node->self, id, reason);
     if (needs_witnesses(node, id, reason))
         add_case(node, id);
     else
-        cop__detect_convict(node, id);
+        cop__detect_convict(node, id, how);
 }
 
 void cop__on_witnessed(struct cop_node *node, const struct cop_frame *frame)
@@ -401,6 +444,7 @@ void cop__on_witnessed(struct cop_node *node, const struct cop_frame *frame)
     }
     /* It was the way between us: I try again myself. */
     cop__detect_try_later(node, one->id);
+    cop__detour_set(node, one->id, frame->header.sender);
     drop_case(node, one, COP_OUTCOME_NOT_CONFIRMED);
 }
 

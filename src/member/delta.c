@@ -30,6 +30,9 @@ static void remove_one(struct draft *draft, cop_id id, enum cop_presence how)
         return;
     entry.presence = (uint8_t)how;
     entry.since = draft->epoch;
+    if (how == COP_REMOVED &&
+        cop__roster_is_certain(draft->node, id, entry.incarnation))
+        entry.flags |= COP__ENTRY_CERTAIN;
     put(draft, &entry);
 }
 

@@ -128,7 +128,8 @@ static void propose(struct cop_node *node)
         cop__fail(node, error);
         return;
     }
-    if (is_needed(node, &delta))
+    bool held = cop__guard_holds(node, &delta);
+    if (is_needed(node, &delta) && !held)
         error = cop__view_derive(member->base, &ballot, &delta, &view);
     if (error == COP_ENOMEM)
         cop__fail(node, error);
@@ -217,6 +218,21 @@ static bool are_all_lost(const struct cop_node *node, const struct cop_view *vie
     return true;
 }
 
+/*
+ * Whether one whom this would remove has denied by now: where frames are lost its word comes
+ * late, but the acknowledgements do so, too.
+ */
+static bool removes_the_living(const struct cop_node *node, const struct cop_view *view)
+{
+    for (uint32_t i = 0; i < cop_view_changes(view); i++) {
+        const struct cop__entry *entry = cop__view_change(view, i);
+        if (entry->presence == COP_REMOVED && entry->since == cop_view_epoch(view) &&
+            !cop__roster_has_lost(node, entry->id, entry->incarnation))
+            return true;
+    }
+    return false;
+}
+
 static enum verdict judge(struct cop_node *node, const struct cop_view *base,
                           const struct cop_view *view, const struct cop__ack *ack,
                           const struct cop_ranks *missing)
@@ -230,6 +246,8 @@ static enum verdict judge(struct cop_node *node, const struct cop_view *base,
         return VERDICT_AGAIN;
     if (missing->count > 0)
         return are_all_lost(node, view, missing) ? VERDICT_AGAIN : VERDICT_WAIT;
+    if (removes_the_living(node, view))
+        return VERDICT_AGAIN;
     return outweighs_priors(node, base, view, ack) ? VERDICT_COMMIT : VERDICT_WAIT;
 }
 

@@ -90,6 +90,7 @@ static void look(struct cop_node *node)
         cop__member_heal(node);
     } else {
         cop__member_stop_healing(node);
+        cop__guard_release(node);
         if (member->proposal_count > 0 && !member->proposing)
             cop__member_wonder(node);
     }
@@ -245,6 +246,7 @@ static void fini(struct cop_node *node)
     cop_ranks_free(&member->dirty);
     cop_view_unref(member->base);
     cop__member_heal_fini(node);
+    cop__guard_fini(node);
     cop_view_unref(member->former);
 }
 
@@ -286,6 +288,7 @@ static void digest_state(const struct cop_node *node, struct cop__digest *digest
     cop__digest_word(digest, (uint64_t)member->held_count << 32 | member->errand_count);
     cop__digest_word(digest, (uint64_t)member->sync_target << 32 | member->syncs);
     cop__digest_word(digest, (uint64_t)member->target << 32 | member->attempts);
+    cop__guard_digest(node, digest);
 }
 
 static const char *check(const struct cop_node *node)
@@ -322,7 +325,7 @@ static size_t bytes(const struct cop_node *node)
            member->errand_capacity * sizeof *member->errands +
            member->held_capacity * sizeof *member->held +
            (member->verifying.capacity + member->dirty.capacity) * sizeof(cop_rank) +
-           cop__member_heal_bytes(node);
+           cop__member_heal_bytes(node) + cop__guard_bytes(node);
 }
 
 const struct cop__layer cop__member_layer = {

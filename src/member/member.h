@@ -8,7 +8,7 @@
  * Views: who is in the cluster, the same everywhere. A change is reported to the root, which
  * proposes a difference to the last view, collects an acknowledgement from everyone in the
  * proposed one, and commits. Proposal, acknowledgements and commit are one sweep with an
- * outcome (rules V1-V16 of docs/PROTOCOL.md), so what dies on the way is passed around; a
+ * outcome (rules V1-V17 of docs/PROTOCOL.md), so what dies on the way is passed around; a
  * proposal in which somebody died does not commit, and is made again without it.
  */
 extern const struct cop__layer cop__member_layer;
@@ -34,6 +34,9 @@ extern const struct cop__protocol cop__member_protocol;
 #define COP__JOIN_GATHER (UINT64_C(20) * COP_MSEC)
 /* An invitation that does not come by then does not come. */
 #define COP__INVITE_TIMEOUT (UINT64_C(2) * COP_SEC)
+
+/* V17: removals are counted over this time. */
+#define COP__GUARD_WINDOW (UINT64_C(60) * COP_SEC)
 
 /* Judges the sender of every frame by the view that I have (V12). */
 bool cop__member_admit(struct cop_node *node, const struct cop_frame *frame);

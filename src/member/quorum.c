@@ -21,7 +21,7 @@ uint32_t cop__member_common(const struct cop_view *of, const struct cop_view *vi
     uint32_t common = cop__view_common(of, view);
     for (uint32_t i = 0; i < cop_view_changes(view); i++) {
         const struct cop__entry *entry = cop__view_change(view, i);
-        if (leaves_with(view, entry->id, entry->incarnation) &&
+        if (entry->presence == COP_LEFT && entry->since == cop_view_epoch(view) &&
             cop_view_has(of, entry->id, entry->incarnation))
             common++;
     }

@@ -93,6 +93,7 @@ struct cop__member {
     uint32_t held_count, held_capacity;
     cop_epoch asked_for;          /* the latest epoch that I asked somebody for */
     struct cop__healing *healing; /* at the root; NULL: nobody was missed */
+    struct cop__guard *guard;     /* NULL: nothing was counted or held */
 };
 
 static inline struct cop__member *cop__member(const struct cop_node *node)
@@ -213,6 +214,17 @@ void cop__member_heal_up(struct cop_node *node, cop_id peer,
                          cop_incarnation incarnation);
 void cop__member_heal_down(struct cop_node *node, cop_id peer, enum cop_down why);
 size_t cop__member_heal_bytes(const struct cop_node *node);
+
+/* guard.c */
+/* Counts what the view that was just installed removed. */
+void cop__guard_note(struct cop_node *node, const struct cop_view *old);
+/* V17: whether this must not be proposed now. Wakes up when it may be. */
+bool cop__guard_holds(struct cop_node *node, const struct cop__delta *delta);
+/* It is not my turn to propose. */
+void cop__guard_release(struct cop_node *node);
+void cop__guard_fini(struct cop_node *node);
+void cop__guard_digest(const struct cop_node *node, struct cop__digest *digest);
+size_t cop__guard_bytes(const struct cop_node *node);
 
 /* report.c */
 void cop__member_report(struct cop_node *node, cop_id proposer);

@@ -245,7 +245,7 @@ static bool admit_stranger(struct cop_node *node, const struct cop_frame *frame)
 static bool is_doubted(const struct cop_node *node, const struct cop_header *header)
 {
     struct cop__belief belief = cop__roster_get(node, header->sender);
-    return belief.status == COP_SUSPECT &&
+    return belief.status >= COP_SUSPECT &&
            belief.incarnation == header->sender_incarnation;
 }
 

@@ -161,7 +161,10 @@ static void put_in_place(struct cop_node *node, struct cop_view *view)
     member->now_times = (struct cop_change_times){0};
     cop_view_unref(member->former);
     member->former = member->phase == PHASE_MEMBER ? cop_view_ref(node->view) : NULL;
+    struct cop_view *old = cop_view_ref(node->view);
     cop__set_view(node, cop_view_ref(view), true);
+    cop__guard_note(node, old);
+    cop_view_unref(old);
     drop_proposals(node, is_not_later, view);
     cop__member_learn(node, view);
     cop__roster_prune(node, is_expected);

@@ -50,6 +50,36 @@ static void count_send(struct cop_node *node, enum cop__kind kind, uint32_t leng
     node->stats->sent_bytes += COP__HEADER_SIZE + length;
 }
 
+static struct cop_header make_header(const struct cop_node *node, cop_id peer,
+                                     cop_incarnation incarnation, enum cop__kind kind,
+                                     uint32_t length)
+{
+    return (struct cop_header){
+        .kind = (uint16_t)kind,
+        .sender = node->self,
+        .receiver = peer,
+        .sender_incarnation = node->incarnation,
+        .receiver_incarnation = incarnation,
+        .epoch = cop_view_epoch(node->view),
+        .length = length,
+    };
+}
+
+/* The same frame, in one to somebody in between; takes over the payload. */
+static struct cop_frame go_round(struct cop_node *node, cop_id via,
+                                 const struct cop_frame *frame)
+{
+    struct cop_buf *wrapped = cop__detour_wrap(frame);
+    cop_buf_unref(frame->payload);
+    if (!wrapped)
+        cop__fail(node, COP_ENOMEM);
+    return (struct cop_frame){
+        .header = make_header(node, via, cop_view_incarnation(node->view, via),
+                              COP__KIND_RELAY, wrapped ? wrapped->length : 0),
+        .payload = wrapped,
+    };
+}
+
 void cop__emit_send(struct cop_node *node, cop_id peer, cop_incarnation incarnation,
                     enum cop__kind kind, struct cop_buf *payload)
 {
@@ -57,23 +87,21 @@ void cop__emit_send(struct cop_node *node, cop_id peer, cop_incarnation incarnat
         cop__fail(node, COP_ENOMEM);
         return;
     }
+    struct cop_frame frame = {
+        .header = make_header(node, peer, incarnation, kind, payload->length),
+        .payload = payload,
+    };
+    cop_id via = cop__detour_for(node, peer, kind, payload->length);
+    if (via != COP_ID_NONE)
+        frame = go_round(node, via, &frame);
     struct cop_effect *effect = append(node, COP_EFFECT_SEND);
     if (!effect) {
-        cop_buf_unref(payload);
+        cop_buf_unref(frame.payload);
         return;
     }
-    effect->peer = peer;
-    effect->frame.payload = payload;
-    effect->frame.header = (struct cop_header){
-        .kind = (uint16_t)kind,
-        .sender = node->self,
-        .receiver = peer,
-        .sender_incarnation = node->incarnation,
-        .receiver_incarnation = incarnation,
-        .epoch = cop_view_epoch(node->view),
-        .length = payload->length,
-    };
-    count_send(node, kind, payload->length);
+    effect->peer = frame.header.receiver;
+    effect->frame = frame;
+    count_send(node, (enum cop__kind)frame.header.kind, frame.header.length);
 }
 
 void cop__emit_complete(struct cop_node *node, uint64_t token, int status,

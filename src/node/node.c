@@ -69,6 +69,7 @@ static struct cop__settings *make_settings(const struct cop_config *config)
     if (!settings)
         return NULL;
     settings->spare = config->spare;
+    settings->guard = config->guard;
     settings->detect = config->detect;
     settings->card = make_card(config);
     int error = settings->card ? 0 : COP_ENOMEM;
@@ -124,6 +125,7 @@ void cop_node_destroy(struct cop_node *node)
             !is_left_out(node->stack->layers[slot], node->quorum))
             node->stack->layers[slot]->fini(node);
     free(node->watches);
+    free(node->detours);
     free_settings(node->settings);
     cop_view_unref(node->view);
     free(node);
@@ -154,6 +156,13 @@ void cop__tell_change(struct cop_node *node, const struct cop__change *change)
         layer->on_change(node, change);
 }
 
+void cop__tell_detour(struct cop_node *node, cop_id peer)
+{
+    EACH_LAYER(node, layer)
+    if (layer->on_detour)
+        layer->on_detour(node, peer);
+}
+
 static void tell_peer_up(struct cop_node *node, cop_id peer,
                          cop_incarnation incarnation)
 {
@@ -174,6 +183,7 @@ void cop__set_view(struct cop_node *node, struct cop_view *view, bool installed)
 {
     struct cop_view *old = node->view;
     node->view = view;
+    cop__detour_prune(node);
     if (installed)
         cop__emit_view(node);
     EACH_LAYER(node, layer)
@@ -251,6 +261,12 @@ void cop__take_frame(struct cop_node *node, const struct cop_frame *frame)
         handler(node, frame);
 }
 
+void cop__judge_frame(struct cop_node *node, cop_id peer, const struct cop_frame *frame)
+{
+    if (!ignore_frame(node, peer, &frame->header))
+        cop__take_frame(node, frame);
+}
+
 static void on_recv(struct cop_node *node, cop_id peer, const struct cop_frame *frame)
 {
     const struct cop_header *header = &frame->header;
@@ -259,8 +275,9 @@ static void on_recv(struct cop_node *node, cop_id peer, const struct cop_frame *
         node->stats->received[index]++;
         node->stats->received_bytes += COP__HEADER_SIZE + header->length;
     }
-    if (!ignore_frame(node, peer, header))
-        cop__take_frame(node, frame);
+    if (header->kind != COP__KIND_RELAY)
+        cop__detour_end(node, peer);
+    cop__judge_frame(node, peer, frame);
 }
 
 /* ---- steps ----------------------------------------------------------------------- */
@@ -287,6 +304,7 @@ static int take_event(struct cop_node *node, const struct cop_event *event)
         fire_timers(node);
         return 0;
     case COP_EVENT_PEER_UP:
+        cop__detour_end(node, event->peer);
         tell_peer_up(node, event->peer, event->incarnation);
         return 0;
     case COP_EVENT_PEER_DOWN:
@@ -374,6 +392,9 @@ uint64_t cop_node_digest(const struct cop_node *node)
         cop__digest_word(&digest, node->watches[i].peer);
         cop__digest_word(&digest, node->watches[i].count);
     }
+    for (uint32_t i = 0; i < node->detour_count; i++)
+        cop__digest_word(&digest,
+                         (uint64_t)node->detours[i].peer << 32 | node->detours[i].via);
     EACH_LAYER(node, layer)
     if (layer->digest)
         layer->digest(node, &digest);
@@ -400,7 +421,8 @@ const char *cop_node_check(const struct cop_node *node)
 size_t cop_node_bytes(const struct cop_node *node)
 {
     size_t bytes = block_size(node->stack, node->quorum) +
-                   node->watch_capacity * sizeof *node->watches;
+                   node->watch_capacity * sizeof *node->watches +
+                   node->detour_capacity * sizeof *node->detours;
     EACH_LAYER(node, layer)
     if (layer->bytes)
         bytes += layer->bytes(node);

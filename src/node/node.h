@@ -54,6 +54,8 @@ struct cop__layer {
     void (*on_peer_down)(struct cop_node *node, cop_id peer,
                          cop_incarnation incarnation, enum cop_down why);
     void (*on_change)(struct cop_node *node, const struct cop__change *change);
+    /* There is a way to this peer again, though not the straight one. */
+    void (*on_detour)(struct cop_node *node, cop_id peer);
     /* Another view is installed; the node has the new one already. */
     void (*on_view)(struct cop_node *node, const struct cop_view *old);
     /* At the end of every step: what was noticed in it is acted upon. */
@@ -89,11 +91,17 @@ struct cop__watch {
     uint32_t count;
 };
 
+/* A peer that I reach through another one only. */
+struct cop__detour {
+    cop_id peer, via;
+};
+
 /* What a node whose view can change was told at its start. */
 struct cop__settings {
     struct cop_ranks quorum_ids; /* HAS: sorted */
     struct cop_buf *card;        /* my name and address, if I join */
     bool spare;
+    uint32_t guard;
     struct cop_detect detect;
 };
 
@@ -111,6 +119,8 @@ struct cop_node {
     struct cop__timers timers;
     struct cop__watch *watches; /* sorted by peer */
     uint32_t watch_count, watch_capacity;
+    struct cop__detour *detours;
+    uint32_t detour_count, detour_capacity;
     int failed; /* 0, or why the node stopped for good */
     bool started;
     bool congested;
@@ -148,6 +158,11 @@ void cop__set_view(struct cop_node *node, struct cop_view *view, bool installed)
 
 /* Tells every layer, lowest first. */
 void cop__tell_change(struct cop_node *node, const struct cop__change *change);
+void cop__tell_detour(struct cop_node *node, cop_id peer);
+
+/* A frame as if it came from `peer`: judged (N1), and handled. */
+void cop__judge_frame(struct cop_node *node, cop_id peer,
+                      const struct cop_frame *frame);
 
 void cop__timer_set(struct cop_node *node, struct cop__node_timer *timer,
                     cop_time deadline);
@@ -174,6 +189,23 @@ void cop__emit_view(struct cop_node *node);
 void cop__emit_state(struct cop_node *node, enum cop_effect_kind kind, int status);
 void cop__emit_connect(struct cop_node *node, cop_id peer);
 void cop__emit_close(struct cop_node *node, cop_id peer);
+
+/* ---- detours --------------------------------------------------------------------- */
+
+/* `via` says that it reaches `peer`, which I do not. */
+void cop__detour_set(struct cop_node *node, cop_id peer, cop_id via);
+/* It was heard without one. */
+void cop__detour_end(struct cop_node *node, cop_id peer);
+/* It is lost: no way leads to it or through it. */
+void cop__detour_lose(struct cop_node *node, cop_id id);
+/* The view is another one. */
+void cop__detour_prune(struct cop_node *node);
+/* Through whom a frame of this kind goes to `peer`; COP_ID_NONE: straight. */
+cop_id cop__detour_for(const struct cop_node *node, cop_id peer, enum cop__kind kind,
+                       uint32_t length);
+/* The payload of a RELAY; NULL: no memory. */
+struct cop_buf *cop__detour_wrap(const struct cop_frame *frame);
+void cop__on_relay(struct cop_node *node, const struct cop_frame *frame);
 
 /* ---- watching peers -------------------------------------------------------------- */
 

@@ -37,6 +37,7 @@ void cop_stats_each(const struct cop_stats *stats,
     VISIT(accusations)
     VISIT(accusations_dropped)
     VISIT(accusations_held)
+    VISIT(relayed)
     VISIT(credits)
     VISIT(deadline_ns)
     VISIT(sweeps_started)

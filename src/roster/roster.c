@@ -70,7 +70,7 @@ bool cop__roster_has_lost(const struct cop_node *node, cop_id id,
         return false;
     const struct cop__belief *entry = &roster->entries[at];
     return entry->incarnation > incarnation ||
-           (entry->incarnation == incarnation && entry->status == COP_SUSPECT);
+           (entry->incarnation == incarnation && entry->status >= COP_SUSPECT);
 }
 
 /* The same, found out the long way. */
@@ -85,7 +85,7 @@ static bool is_lost(const struct cop_node *node, cop_id id)
     if (cop__has_views(node))
         return cop__roster_has_lost(node, id, cop_view_incarnation(node->view, id));
     uint32_t at = find(roster, id);
-    return has_entry(roster, at, id) && roster->entries[at].status == COP_SUSPECT;
+    return has_entry(roster, at, id) && roster->entries[at].status >= COP_SUSPECT;
 }
 
 bool cop__roster_is_suspect(const struct cop_node *node, cop_id id)
@@ -190,11 +190,11 @@ static void tell(struct cop_node *node, const struct cop__belief *old,
         cop__tell_change(node, &change);
     }
     bool was_suspect =
-        new->incarnation == old->incarnation && old->status == COP_SUSPECT;
-    if (new->status == COP_SUSPECT && !was_suspect) {
+        new->incarnation == old->incarnation && old->status >= COP_SUSPECT;
+    if (new->status >= COP_SUSPECT && !was_suspect) {
         COP__COUNT(node, suspicions);
         change.kind = COP__CHANGE_SUSPECT;
-    } else if (new->status != COP_SUSPECT && was_suspect) {
+    } else if (new->status < COP_SUSPECT && was_suspect) {
         COP__COUNT(node, revivals);
         change.kind = COP__CHANGE_ALIVE;
     } else if (new->incarnation != old->incarnation) {
@@ -213,7 +213,7 @@ static bool deny(struct cop_node *node, const struct cop__belief *heard)
         heard->denial >= COP__DENIAL_FINAL)
         return false;
     struct cop__belief denial = *heard;
-    if (heard->status == COP_SUSPECT) {
+    if (heard->status >= COP_SUSPECT) {
         COP__COUNT(node, denials);
         denial.denial++;
     }
@@ -255,7 +255,7 @@ static bool take(struct cop_node *node, const struct cop__belief *heard)
 bool cop__roster_merge(struct cop_node *node, const struct cop__belief *heard)
 {
     /* The largest denial could not be followed by another: nobody counts that far. */
-    if (heard->status > COP_SUSPECT || heard->denial == UINT32_MAX ||
+    if (heard->status > COP_REPORTED || heard->denial == UINT32_MAX ||
         heard->id >= COP_MEMBERS_MAX) {
         COP__COUNT(node, ignored_malformed);
         return false;
@@ -300,11 +300,19 @@ void cop__roster_leave(struct cop_node *node)
         tell(node, &mine, &leaving);
 }
 
-void cop__roster_suspect(struct cop_node *node, cop_id id)
+void cop__roster_suspect(struct cop_node *node, cop_id id, enum cop_status how)
 {
     struct cop__belief belief = cop__roster_get(node, id);
-    belief.status = COP_SUSPECT;
+    belief.status = (uint8_t)how;
     cop__roster_merge(node, &belief);
+}
+
+bool cop__roster_is_certain(const struct cop_node *node, cop_id id,
+                            cop_incarnation incarnation)
+{
+    struct cop__belief belief = cop__roster_get(node, id);
+    return belief.incarnation > incarnation || belief.denial >= COP__DENIAL_FINAL ||
+           belief.status == COP_REPORTED;
 }
 
 /* ---- frames ---------------------------------------------------------------------- */
@@ -428,7 +436,7 @@ static const char *check(const struct cop_node *node)
         const struct cop__belief *entry = &roster->entries[i];
         if (i > 0 && roster->entries[i - 1].id >= entry->id)
             return "roster: entries are not sorted";
-        if (entry->status == COP_SUSPECT && entry->id == node->self &&
+        if (entry->status >= COP_SUSPECT && entry->id == node->self &&
             entry->incarnation == node->incarnation)
             return "roster: I suspect myself";
         if (entry->id < cop_view_slots(node->view) &&

@@ -6,7 +6,7 @@
 
 /*
  * What I have heard of members. For each the largest (incarnation, denial, status)
- * with alive < suspect: a join-semilattice, so it does not matter in which order, or
+ * with alive < leaving < suspect < reported: a join-semilattice, so it does not matter in which order, or
  * how often, news arrives. Only members of whom something other than the view says was
  * heard take memory. Nothing irrevocable is done on a suspicion.
  */
@@ -22,8 +22,9 @@ struct cop__belief cop__roster_get(const struct cop_node *node, cop_id id);
  */
 bool cop__roster_merge(struct cop_node *node, const struct cop__belief *heard);
 
-/* Suspects `id` in the life that I know of. */
-void cop__roster_suspect(struct cop_node *node, cop_id id);
+/* Suspects `id` in the life that I know of: COP_SUSPECT, or COP_REPORTED if somebody outside
+ * says so. */
+void cop__roster_suspect(struct cop_node *node, cop_id id, enum cop_status how);
 
 /*
  * Where views change, an incarnation is a member by a view and by nothing else, so what is
@@ -41,6 +42,10 @@ bool cop__roster_is_leaving(const struct cop_node *node, cop_id id);
 /* Whether this life is suspect, or over because a later one is known. */
 bool cop__roster_has_lost(const struct cop_node *node, cop_id id,
                           cop_incarnation incarnation);
+/* Of a lost one: whether that is more than a suspicion of ours. A later life has spoken (R5),
+ * or somebody outside has. */
+bool cop__roster_is_certain(const struct cop_node *node, cop_id id,
+                            cop_incarnation incarnation);
 /* Whether the view's member is, or is not in the view at all. */
 bool cop__roster_is_suspect(const struct cop_node *node, cop_id id);
 

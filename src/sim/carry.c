@@ -120,6 +120,8 @@ static void carry(struct cop_sim *sim, cop_id id, const struct cop_effect *effec
         cop__sim_after_deliver(sim, id, effect);
         break;
     case COP_EFFECT_DEGRADED:
+    case COP_EFFECT_HELD:
+    case COP_EFFECT_SUSPICION:
         break;
     case COP_EFFECT_UPCALL:
         cop__service_upcall(sim, id, effect);

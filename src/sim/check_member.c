@@ -317,12 +317,22 @@ static void check_end(struct cop_sim *sim, const struct cop_view *newest, cop_id
     }
 }
 
+/* V17: more dead than the guard lets go at all. */
+static bool is_held(const struct cop_sim *sim, const struct cop_view *newest)
+{
+    uint32_t dead = 0;
+    for (cop_id id = cop_view_next(newest, COP_ID_NONE); id != COP_ID_NONE;
+         id = cop_view_next(newest, id))
+        dead += !cop_sim_is_alive(sim, id);
+    return sim->config.guard > 0 && dead > sim->config.guard;
+}
+
 static void at_quiescence(void *of, struct cop_sim *sim)
 {
     struct state *state = of;
-    if (!cop_sim_is_settled(sim) || !may_demand(state, sim))
-        return;
     const struct cop_view *newest = find_newest(sim);
+    if (!cop_sim_is_settled(sim) || !may_demand(state, sim) || is_held(sim, newest))
+        return;
     for (cop_id id = 0; id < sim->config.nodes; id++) {
         if (cop_sim_is_alive(sim, id))
             check_end(sim, newest, id);

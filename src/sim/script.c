@@ -157,6 +157,11 @@ static bool parse_header(struct cop__words *words, struct reading *reading, bool
         script->config.start = (uint32_t)number;
         return good && cop__words_end(words);
     }
+    if (cop__word_is(words, "guard")) {
+        bool good = cop__word_number(words, "guard", COP_MEMBERS_MAX, &number);
+        script->config.guard = (uint32_t)number;
+        return good && cop__words_end(words);
+    }
     if (cop__word_is(words, "views"))
         return parse_views(words, script);
     if (cop__word_is(words, "detect"))
@@ -313,6 +318,8 @@ static void print_header(FILE *out, const struct cop_sim_script *script)
     if (script->config.start)
         fprintf(out, "start %u\n", (unsigned)script->config.start);
     print_detect(out, &script->config.detect);
+    if (script->config.guard)
+        fprintf(out, "guard %u\n", (unsigned)script->config.guard);
     print_flags(out, script);
     size_t size = 256 + 12 * (size_t)script->config.net.table_count;
     char *net = calloc(1, size);

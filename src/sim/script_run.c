@@ -17,6 +17,9 @@
 /* With detectors that ask again and again it never comes to rest: this is enough. */
 #define WATCH_NS (20 * COP_SEC)
 
+/* What the guard held goes on after a minute, with all that waited. */
+#define GUARD_NS (90 * COP_SEC)
+
 struct run {
     const struct cop_sim_script *script;
     struct cop_sim *sim;
@@ -109,11 +112,11 @@ static int make(struct run *run)
     /* Only needed until cop_sim_create returns. */
     const struct cop_sim_checker *const checkers[] = {cop_sim_checker_node(),
                                                       cop_sim_checker_probe(), NULL};
-    const struct cop_sim_checker *const with_views[] = {cop_sim_checker_node(),
-                                                        cop_sim_checker_member(),
-                                                        cop_sim_checker_letter(), NULL};
     const struct cop_sim_checker *const collective[] = {cop_sim_checker_node(),
                                                         cop_sim_checker_coll(), NULL};
+    const struct cop_sim_checker *const with_views[] = {
+        cop_sim_checker_node(), cop_sim_checker_member(), cop_sim_checker_letter(),
+        cop_sim_checker_guard(), NULL};
     struct cop_sim_config config = run->script->config;
     config.complete = on_complete;
     config.viewed = on_view;
@@ -154,7 +157,8 @@ static cop_time horizon(const struct cop_sim_script *script)
     }
     const struct cop_detect *detect = &script->config.detect;
     bool watches = detect->ring_period_ns || detect->gossip_period_ns;
-    return last + (watches ? WATCH_NS : REST_NS);
+    return last + (watches ? WATCH_NS : REST_NS) +
+           (script->config.guard ? GUARD_NS : 0);
 }
 
 /*

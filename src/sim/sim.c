@@ -94,6 +94,7 @@ static int bear(struct cop_sim *sim, cop_id id, struct cop_view *view, const cha
         .name = name,
         .spare = spare,
         .detect = sim->config.detect,
+        .guard = sim->config.guard,
     };
     config.services = cop__sim_services(sim, &config.service_count);
     int error = sim->actor->create(sim->actor->context, &config, &node->actor);

@@ -200,6 +200,10 @@ static void trace_state(struct cop_sim *sim, cop_id id, const struct cop_effect 
                         effect->status ? "degraded" : "no longer degraded");
         return;
     }
+    if (effect->kind == COP_EFFECT_HELD) {
+        cop__trace_line(sim, "%u = %d held by the guard", (unsigned)id, effect->status);
+        return;
+    }
     if (effect->kind == COP_EFFECT_OUT) {
         cop__trace_line(sim, "%u = out: %s", (unsigned)id,
                         cop_strerror(effect->status));
@@ -244,7 +248,8 @@ void cop__trace_effects(struct cop_sim *sim, cop_id id)
                             (unsigned)effect->peer);
         else if (effect->kind == COP_EFFECT_CLOSE)
             cop__trace_line(sim, "%u > close %u", (unsigned)id, (unsigned)effect->peer);
-        else if (effect->kind != COP_EFFECT_COMPLETE)
+        else if (effect->kind != COP_EFFECT_COMPLETE &&
+                 effect->kind != COP_EFFECT_SUSPICION)
             trace_state(sim, id, effect);
     }
 }

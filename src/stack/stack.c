@@ -39,6 +39,7 @@ static const struct cop__stack stack = {
             [COP__INDEX_WITNESS] = cop__on_witness,
             [COP__INDEX_WITNESSED] = cop__on_witnessed,
             [COP__INDEX_GOSSIP] = cop__on_gossip,
+            [COP__INDEX_RELAY] = cop__on_relay,
             [COP__INDEX_JOIN] = cop__on_join,
             [COP__INDEX_WHOLE] = cop__on_whole,
             [COP__INDEX_SYNC] = cop__on_sync,

@@ -94,7 +94,7 @@ static int gather_lost(const struct cop_node *node, const struct cop__sweep *swe
             !cop_tree_is_below(&sweep->tree, rank, sweep->self))
             continue;
         struct cop__belief belief = cop__roster_get(node, dead->extra[i]);
-        if (belief.status != COP_SUSPECT)
+        if (belief.status < COP_SUSPECT)
             continue; /* its absence is the view's word, not mine */
         cop__belief_put(&writer, &belief);
         out->lost_count++;

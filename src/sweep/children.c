@@ -191,6 +191,15 @@ void cop__sweep_ask_one(struct cop_node *node, struct cop__sweep *sweep, cop_ran
     }
 }
 
+void cop__sweep_ask_again(struct cop_node *node, struct cop__sweep *sweep,
+                          cop_rank rank)
+{
+    const struct cop__child *child = cop__sweep_child(sweep, rank);
+    if (child && child->state == CHILD_OWED && has_time_to_ask(node, sweep))
+        cop__sweep_send(node, sweep, rank, COP__KIND_ASK,
+                        encode_ask(node, sweep, cop__sweep_request(sweep)));
+}
+
 /* Takes in an orphan: its answer, unless that is here already, and its wait for the
  * outcome. */
 void cop__sweep_adopt(struct cop_node *node, struct cop__sweep *sweep, cop_rank rank)

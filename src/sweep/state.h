@@ -184,6 +184,9 @@ void cop__sweep_tell_gathered(struct cop_node *node, struct cop__sweep *sweep,
 struct cop__child *cop__sweep_child(const struct cop__sweep *sweep, cop_rank rank);
 void cop__sweep_ask_all(struct cop_node *node, struct cop__sweep *sweep);
 void cop__sweep_ask_one(struct cop_node *node, struct cop__sweep *sweep, cop_rank rank);
+/* Once more, for there is another way to it. */
+void cop__sweep_ask_again(struct cop_node *node, struct cop__sweep *sweep,
+                          cop_rank rank);
 void cop__sweep_adopt(struct cop_node *node, struct cop__sweep *sweep, cop_rank rank);
 void cop__sweep_lose_child(struct cop_node *node, struct cop__sweep *sweep,
                            struct cop__child *child);

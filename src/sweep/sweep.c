@@ -705,6 +705,15 @@ void cop__sweep_settle(struct cop_node *node, struct cop__sweep *sweep)
     cop__sweeps_leave(node);
 }
 
+/* D14: what I asked it straight has not come there. */
+static void on_detour(struct cop_node *node, cop_id peer)
+{
+    for (struct cop__sweep *sweep = cop__sweeps(node)->first; sweep;
+         sweep = sweep->next)
+        if (!sweep->over && cop__sweep_rank(sweep, peer) != COP_RANK_NONE)
+            cop__sweep_ask_again(node, sweep, cop__sweep_rank(sweep, peer));
+}
+
 /* ---- the layer ------------------------------------------------------------------- */
 
 static void fini(struct cop_node *node)
@@ -726,6 +735,7 @@ const struct cop__layer cop__sweep_layer = {
     .size = sizeof(struct cop__sweeps),
     .fini = fini,
     .on_change = on_change,
+    .on_detour = on_detour,
     .on_view = on_view,
     .digest = cop__sweeps_digest,
     .check = cop__sweeps_check,

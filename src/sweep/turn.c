@@ -75,7 +75,7 @@ static uint8_t *encode_lineage(const struct cop_node *node,
     *count = 0;
     for (; rank != sweep->parent; rank = cop_tree_parent(&sweep->tree, rank)) {
         struct cop__belief belief = cop__roster_get(node, cop__sweep_id(sweep, rank));
-        if (belief.status != COP_SUSPECT)
+        if (belief.status < COP_SUSPECT)
             continue;
         cop__belief_put(&writer, &belief);
         ++*count;

@@ -26,7 +26,7 @@ struct cop_shape_table *cop__table_create(uint32_t n, size_t words)
     table = calloc(1, sizeof(*table) + words * sizeof(uint32_t));
     if (table == NULL)
         return NULL;
-    table->refs = 1;
+    atomic_init(&table->refs, 1);
     table->n = n;
     return table;
 }
@@ -35,8 +35,9 @@ void cop_shape_ref(const struct cop_shape *shape)
 {
     if (shape->table == NULL)
         return;
-    COP_ASSERT(shape->table->refs > 0 && shape->table->refs < UINT32_MAX);
-    shape->table->refs++;
+    unsigned refs =
+        atomic_fetch_add_explicit(&shape->table->refs, 1, memory_order_relaxed);
+    COP_ASSERT(refs > 0 && refs < UINT32_MAX);
 }
 
 void cop_shape_unref(const struct cop_shape *shape)
@@ -44,8 +45,9 @@ void cop_shape_unref(const struct cop_shape *shape)
     struct cop_shape_table *table = shape->table;
     if (table == NULL)
         return;
-    COP_ASSERT(table->refs > 0);
-    if (--table->refs > 0)
+    unsigned refs = atomic_fetch_sub_explicit(&table->refs, 1, memory_order_acq_rel);
+    COP_ASSERT(refs > 0);
+    if (refs > 1)
         return;
     if (shape->kind == COP_SHAPE_TABLE)
         free(table->as.file.labels);

@@ -3,14 +3,15 @@
 #define COP_TREE_TABLE_H
 
 #include <coppice/tree.h>
+#include <stdatomic.h>
 
 /*
  * What a shape cannot compute: the parents that a topology file gave, or the hosts of
- * the ranks. Never written after it was made, and counted by reference; the count is
- * not atomic, so a table stays with the thread of its node.
+ * the ranks. Never written after it was made, and counted by reference, atomically: a view
+ * that an application holds on another thread may be the last to have it.
  */
 struct cop_shape_table {
-    uint32_t refs;
+    atomic_uint refs;
     uint32_t n;
     union {
         /*

@@ -4,6 +4,7 @@
 #include "base/random.h"
 
 #include <coppice/error.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,8 @@
  * below `slots` and not among them was never given to anybody.
  */
 struct cop_view {
-    uint32_t refs;
+    /* Atomic, because applications keep views on other threads than their node's. */
+    atomic_uint refs;
     uint32_t n;     /* of the static start */
     uint32_t slots; /* one more than the largest id that was ever given */
     uint32_t size;
@@ -75,6 +77,7 @@ static uint64_t hash_entry(const struct cop__entry *entry)
 {
     uint64_t hash = cop__mix64(((uint64_t)entry->id << 32 | entry->role) + 1);
     hash = cop__mix64(hash ^ entry->incarnation);
+    hash ^= (uint64_t)entry->flags << 32;
     return cop__mix64(hash + (entry->since << 2 | entry->presence));
 }
 
@@ -161,7 +164,7 @@ int cop_view_create_static(uint32_t n, const struct cop_shape *shape,
     struct cop_view *view = allocate(0);
     if (!view)
         return COP_ENOMEM;
-    view->refs = 1;
+    atomic_init(&view->refs, 1);
     view->n = n;
     view->first = first;
     view->ballot.epoch = 1;
@@ -174,13 +177,14 @@ int cop_view_create_static(uint32_t n, const struct cop_shape *shape,
 
 struct cop_view *cop_view_ref(struct cop_view *view)
 {
-    view->refs++;
+    /* Whoever takes one has one: nothing need be seen before this. */
+    atomic_fetch_add_explicit(&view->refs, 1, memory_order_relaxed);
     return view;
 }
 
 void cop_view_unref(struct cop_view *view)
 {
-    if (!view || --view->refs > 0)
+    if (!view || atomic_fetch_sub_explicit(&view->refs, 1, memory_order_acq_rel) > 1)
         return;
     for (uint32_t i = 0; i < view->count; i++)
         cop_buf_unref(view->changes[i].card);
@@ -222,7 +226,7 @@ static int derive(const struct cop_view *base, bool from_start,
     struct cop_view *view = allocate((from_start ? 0 : base->count) + delta->count);
     if (!view)
         return COP_ENOMEM;
-    view->refs = 1;
+    atomic_init(&view->refs, 1);
     view->n = base->n;
     view->first = base->first;
     view->ballot = *ballot;
@@ -238,6 +242,27 @@ int cop__view_derive(const struct cop_view *base, const struct cop_ballot *ballo
                      const struct cop__delta *delta, struct cop_view **out)
 {
     return derive(base, false, ballot, delta, out);
+}
+
+int cop__view_copy(const struct cop_view *view, struct cop_view **out)
+{
+    struct cop_view *copy = allocate(view->count);
+    if (!copy)
+        return COP_ENOMEM;
+    memcpy(copy, view, sizeof *copy + view->count * sizeof *view->changes);
+    atomic_init(&copy->refs, 1);
+    cop_shape_ref(&copy->shape);
+    for (uint32_t i = 0; i < view->count; i++) {
+        const struct cop_buf *card = view->changes[i].card;
+        copy->changes[i].card = card ? cop_buf_copy(card->data, card->length) : NULL;
+        if (card && !copy->changes[i].card) {
+            copy->count = i;
+            cop_view_unref(copy);
+            return COP_ENOMEM;
+        }
+    }
+    *out = copy;
+    return 0;
 }
 
 int cop__view_from_start(const struct cop_view *like, const struct cop_ballot *ballot,
@@ -320,6 +345,7 @@ int cop_view_member(const struct cop_view *view, cop_id id, struct cop_member *o
         .role = entry.role,
         .presence = (enum cop_presence)entry.presence,
         .since = entry.since,
+        .certain = entry.presence == COP_REMOVED && entry.flags & COP__ENTRY_CERTAIN,
     };
     read_card(entry.card, out);
     return 0;
@@ -388,7 +414,7 @@ static cop_id next_changed(const struct cop_view *view, cop_id from)
 static bool same_entry(const struct cop__entry *a, const struct cop__entry *b)
 {
     return a->incarnation == b->incarnation && a->role == b->role &&
-           a->presence == b->presence && a->since == b->since;
+           a->presence == b->presence && a->flags == b->flags && a->since == b->since;
 }
 
 /* Both entries of an id; a missing one counts as one who left before it came. */

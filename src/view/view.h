@@ -19,7 +19,11 @@ struct cop__entry {
     cop_epoch since;
     struct cop_buf *card; /* name and address; NULL: by the rule of the start */
     uint8_t presence;
+    uint8_t flags; /* COP__ENTRY_... */
 };
+/* REMOVED: on more than a suspicion, see cop__roster_is_certain. */
+#define COP__ENTRY_CERTAIN 1u
+#define COP__ENTRY_FLAGS 1u
 
 struct cop__delta {
     struct cop__entry *items; /* sorted by id, without repetition */
@@ -50,6 +54,11 @@ int cop__view_derive(const struct cop_view *base, const struct cop_ballot *ballo
 /* The same on the static start that `like` came from. */
 int cop__view_from_start(const struct cop_view *like, const struct cop_ballot *ballot,
                          const struct cop__delta *delta, struct cop_view **out);
+/*
+ * A view that shares nothing with this one that is not counted atomically: to be handed to
+ * another thread. Costs by the changes. COP_ENOMEM.
+ */
+int cop__view_copy(const struct cop_view *view, struct cop_view **out);
 /* What makes `view` out of `base`; the caller frees. */
 int cop__view_difference(const struct cop_view *base, const struct cop_view *view,
                          struct cop__delta *out);

@@ -81,7 +81,7 @@ struct cop_ballot cop__ballot_get(struct cop__reader *reader)
     return ballot;
 }
 
-/* id, role, incarnation, since, presence, bytes of the card */
+/* id, role, incarnation, since, presence with flags above its two bits, bytes of the card */
 #define ENTRY_FIXED (4u + 4u + 8u + 8u + 1u + 4u)
 
 size_t cop__delta_bytes(const struct cop__delta *delta)
@@ -102,7 +102,7 @@ static void put_entry(struct cop__writer *writer, const struct cop__entry *entry
     cop__put_u32(writer, entry->role);
     cop__put_u64(writer, entry->incarnation);
     cop__put_u64(writer, entry->since);
-    cop__put_u8(writer, entry->presence);
+    cop__put_u8(writer, (uint8_t)(entry->flags << 2 | entry->presence));
     cop__put_bytes(writer, card);
 }
 
@@ -127,10 +127,12 @@ static int get_entry(struct cop__reader *reader, struct cop__entry *out)
     entry.role = cop__get_u32(reader);
     entry.incarnation = cop__get_u64(reader);
     entry.since = cop__get_u64(reader);
-    entry.presence = cop__get_u8(reader);
+    uint8_t how = cop__get_u8(reader);
+    entry.presence = how & 3;
+    entry.flags = how >> 2;
     struct cop__bytes card = cop__get_bytes(reader);
     if (reader->failed || entry.id >= COP_MEMBERS_MAX || entry.presence > COP_LEFT ||
-        !card_is_sane(card))
+        entry.flags > COP__ENTRY_FLAGS || !card_is_sane(card))
         return COP_EMALFORMED;
     if (card.length > 0) {
         entry.card = cop_buf_copy(card.data, card.length);

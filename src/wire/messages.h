@@ -27,6 +27,7 @@
     M(WITNESS, witness, 19, CONTROL, 64, "I cannot reach this one; can you?")              \
     M(WITNESSED, witnessed, 20, CONTROL, 64, "whether I can reach it")                     \
     M(GOSSIP, gossip, 21, CONTROL, COP__FRAME_MAX, "when I last heard of whom")            \
+    M(RELAY, relay, 22, CONTROL, COP__FRAME_MAX, "this is for somebody whom you reach, and I do not") \
     M(JOIN, join, 24, CONTROL, 1024, "take me in; this is the view that I hold")           \
     M(WHOLE, whole, 25, CONTROL, COP__FRAME_MAX, "this is the view that I have installed") \
     M(SYNC, sync, 26, CONTROL, 256, "this is my view; what is yours?")                     \
@@ -68,6 +69,7 @@
 #define COP__FIELDS_witnessed(U8, U16, U32, U64, BYTES, LIST)                              \
     U64(token) U32(suspect) U8(reached)
 #define COP__FIELDS_gossip(U8, U16, U32, U64, BYTES, LIST) U64(cycle) LIST(pulses, pulse)
+#define COP__FIELDS_relay(U8, U16, U32, U64, BYTES, LIST) BYTES(frame)
 
 #define COP__FIELDS_join(U8, U16, U32, U64, BYTES, LIST)                                   \
     U64(epoch) U32(root) U64(incarnation) U8(spare) BYTES(card)

@@ -88,6 +88,8 @@ static void check_effects(const struct world *world)
             check_complete(world, effect);
             continue;
         }
+        if (effect->kind == COP_EFFECT_SUSPICION)
+            continue;
         COP_ASSERT(effect->peer < world->n && effect->peer != world->self);
         if (effect->kind == COP_EFFECT_SEND)
             check_send(world, effect);

@@ -39,8 +39,21 @@ run "pkg-config, shared" "$scratch/shared"
 # shellcheck disable=SC2046
 "$CC" -o "$scratch/static" "$SOURCE/tests/install/consumer.c" \
     $(pkg-config --cflags coppice) "$libdir/libcoppice.a" \
-    $(pkg-config --libs libuv libcrypto) -pthread
+    $(pkg-config --libs libuv openssl) -pthread
 run "pkg-config, archive" "$scratch/static"
+
+# An example as a user would build it, and two processes of it that meet.
+# shellcheck disable=SC2046
+"$CC" -D_GNU_SOURCE -o "$scratch/messages" "$SOURCE/examples/messages.c" \
+    $(pkg-config --cflags --libs coppice)
+echo -n "example: "
+LD_LIBRARY_PATH=$libdir EXAMPLE=$scratch/messages bash "$SOURCE/tests/examples/messages.sh"
+
+# The example of the README compiles.
+sed -n '/^```c$/,/^```$/p' "$SOURCE/README.md" | sed '/^```/d' >"$scratch/readme.c"
+# shellcheck disable=SC2046
+"$CC" -o "$scratch/readme" "$scratch/readme.c" $(pkg-config --cflags --libs coppice)
+[ -f "$prefix/share/man/man3/cop_run.3" ] || { echo "no manual pages"; exit 1; }
 
 cmake -S "$SOURCE/tests/install" -B "$scratch/build" -G Ninja \
     -DCMAKE_C_COMPILER="$CC" -DCMAKE_PREFIX_PATH="$prefix" >"$scratch/log" 2>&1 &&

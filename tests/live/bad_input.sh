@@ -22,7 +22,7 @@ bad 2 "did you mean 'up'" coppice upp
 bad 2 'coppice --help lists them' coppice frobnicate
 bad 2 "no command '?[31m'" coppice $'\e[31m'
 bad 2 "did you mean 'demo'" coppice help dem
-for command in up down ps probe kill restart bench 'bench contention' config agent demo model; do
+for command in up down ps probe kill restart bench 'bench contention' 'bench ts' config agent demo model; do
     bad 2 'unknown option --frob' coppice $command --frob
     bad 2 'unknown option -Z' coppice $command -Z
 done
@@ -32,8 +32,9 @@ bad 2 'unexpected operand x' coppice down x
 bad 2 'an operand is missing' coppice kill
 bad 2 'an operand is missing' coppice restart
 bad 2 'an operand is missing' coppice bench
-bad 2 "sweep, floor or contention, not 'x'" coppice bench x
+bad 2 "sweep, floor, contention or ts, not 'x'" coppice bench x
 bad 2 'contention comes first' coppice bench --json contention
+bad 2 'ts comes first' coppice bench --json ts
 bad 2 '-n N is needed' coppice up
 bad 2 'a number from 1 to 16384' coppice up -n 0
 bad 2 'a number from 1 to 16384' coppice up -n 16385
@@ -47,11 +48,13 @@ bad 2 "bad name '../x'" coppice up -n 2 --name ../x
 bad 2 "bad name '.x'" coppice up -n 2 --name .x
 bad 2 "bad name ''" coppice up -n 2 --name ''
 bad 2 "bad transport 'udp'" coppice up -n 2 --transport udp
-bad 2 'type --insecure' coppice up -n 2 --transport tcp
+bad 2 '--insecure is for --transport tcp' coppice up -n 2 --insecure
 bad 2 "bad quorum 'most'" coppice up -n 2 --quorum most
 bad 2 "bad detector 'ring'" coppice up -n 2 --detector ring
 bad 2 "bad detector 'ring:1ns'" coppice up -n 2 --detector ring:1ns
 bad 2 "bad detector 'ring:1s,witnesses:'" coppice up -n 2 --detector ring:1s,witnesses:
+bad 2 "bad guard '-1'" coppice up -n 2 --guard -1
+bad 2 "bad guard 'many'" coppice up -n 2 --guard many
 bad 2 "bad quorum 'has:'" coppice up -n 2 --quorum has:
 bad 2 "there is no member 'n2'" coppice up -n 2 --quorum has:n1,n2
 bad 2 "there is no member 'x'" coppice up -n 2 --quorum has:x
@@ -65,6 +68,16 @@ bad 2 'up to 16 numbers' coppice bench sweep -n 64,
 bad 2 'up to 16 numbers' coppice bench floor --arity 0
 bad 2 "unix or tcp, not 'x'" coppice bench floor --transport x
 bad 2 'unexpected operand x' coppice bench contention x
+bad 2 'unexpected operand x' coppice bench ts x
+bad 2 'numbers from 4 to 4096' coppice bench ts -n 3
+bad 2 'numbers from 2 to 1024' coppice bench ts --arity 1
+bad 2 "connection, inquiry or ring, not 'x'" coppice bench ts --trigger x
+bad 2 'random, leaf, inner and root' coppice bench ts --victim leaf,x
+bad 2 'random, leaf, inner and root' coppice bench ts --victim leaf,leaf
+bad 2 'random, leaf, inner and root' coppice bench ts --victim any
+bad 2 'all but the root are leaves' coppice bench ts -n 5 --arity 4 --victim inner
+bad 2 "unix or tcp, not 'x'" coppice bench ts --transport x
+bad 2 'json or --csv, not both' coppice bench ts --json --csv
 bad 2 'pairs and tree:2 to tree:64' coppice bench contention --pattern ring
 bad 2 'pairs and tree:2 to tree:64' coppice bench contention --pattern pairs,
 bad 2 'names tree:2 twice' coppice bench contention --pattern tree:2,tree:2
@@ -193,6 +206,40 @@ printf "${id}0 a tcp:127.0.0.1:1\n1 b unix:b\n" >"$members"
 bad 2 "there is no member 'c'" coppice agent --members "$members" --id c
 bad 2 '--id takes one member' coppice agent --members "$members" --id 0,1
 bad 2 'type --insecure' coppice agent --members "$members" --id a
+bad 2 'go together' coppice agent --members "$members" --id a --ca x
+bad 2 'exclude each other' coppice agent --members "$members" --id a --key x --insecure
+bad 1 'No such file' coppice agent --members "$members" --id a --key "$scratch/none"
+bad 1 'No such file' coppice agent --members "$members" --id a --ca "$scratch/none" \
+    --cert "$scratch/none" --cert-key "$scratch/none"
+bad 2 'type --insecure' coppice join --contact tcp:127.0.0.1:9
+# Keys.
+bad 2 'which file' coppice key new
+bad 2 "not 'x'" coppice key x "$scratch/k"
+bad 2 '--name is for check and rotate' coppice key show --name default
+bad 2 'exclude each other' coppice key check --name default "$scratch/k"
+bad 3 "no cluster 'default'" coppice key rotate --name default
+bad 1 'No such file' coppice key show "$scratch/none"
+bad 1 'No such file' coppice key new "$scratch/none/k"
+bad 1 'not a key file' coppice key show "$scratch"
+(umask 077; printf 'use %064d\nnext %064d\nformer %064d\n' 1 2 3 >"$scratch/k")
+bad 1 'k:3: expected' coppice key show "$scratch/k"
+bad 1 'File exists' coppice key new "$scratch/k"
+printf 'use %064d\nuse %064d\n' 1 2 >"$scratch/k"
+bad 1 'k:2: expected' coppice key check "$scratch/k"
+printf 'use %063d\n' 1 >"$scratch/k"
+bad 1 'k:1: expected' coppice key rotate "$scratch/k"
+printf '# nothing\n' >"$scratch/k"
+bad 1 'no key in it' coppice key show "$scratch/k"
+head -c 5000 /dev/zero >"$scratch/k"
+bad 1 'too long' coppice key show "$scratch/k"
+printf 'use %064d\n' 1 >"$scratch/k"
+touch "$scratch/k.new"
+bad 1 'somebody else changes the key' coppice key rotate "$scratch/k"
+rm "$scratch/k.new"
+chmod 640 "$scratch/k"
+bad 4 'chmod 600' coppice key show "$scratch/k"
+bad 4 'chmod 600' coppice agent --members "$members" --id a --key "$scratch/k"
+rm "$scratch/k"
 bad 2 "--listen x: an address begins with" coppice agent --members "$members" --id a --listen x
 bad 1 'cannot listen on' coppice agent --members "$members" --id a \
     --listen "unix:$scratch/none/x"

@@ -16,4 +16,34 @@ for transport in unix tcp; do
 done
 expect 0 coppice bench sweep -n 5 --arity 4 --rounds 7 --repetitions 3 --no-idle
 grep -q ' 5 .* ms .* ms .* ms ' <<<"$out" || die "$out"
+
+# Changes of the view: a line for each victim and one for all, then the two models.
+for transport in unix tcp; do
+    expect 0 coppice bench ts -n 8 --arity 2 --repeat 2 --repetitions 3 \
+        --transport $transport --json
+    [ "$(wc -l <<<"$out")" = 7 ] || die "$out"
+    [ "$(field victim | paste -sd,)" = random,leaf,inner,root,any ] || die "$out"
+    [ "$(field changes | paste -sd,)" = 2,2,2,2,8 ] || die "$out"
+    [ "$(field model | paste -sd,)" = base,contention ] || die "$out"
+    for key in detect_ns ts_ns commit_ns total_ns floor_ns floor_again_ns; do
+        [ "$(grep -c "\"$key\":{\"median\":[1-9]" <<<"$out")" = 5 ] || die "$key: $out"
+    done
+done
+# All are leaves but the root.
+expect 0 coppice bench ts -n 5 --arity 4 --repeat 1 --repetitions 2 --csv
+[ "$(cut -d, -f5 <<<"$out" | paste -sd,)" = victim,random,leaf,root,any ] || die "$out"
+columns=$(head -1 <<<"$out" | tr -cd , | wc -c)
+while read -r line; do
+    [ "$(tr -cd , <<<"$line" | wc -c)" = "$columns" ] || die "$line"
+done <<<"$out"
+# One that is stopped takes as long to be noticed as its neighbours are patient.
+for trigger in inquiry ring; do
+    expect 0 coppice bench ts -n 6 --arity 2 --victim leaf --repeat 1 --repetitions 2 \
+        --trigger $trigger --patience 30ms --json
+    [ "$(head -1 <<<"$out" | sed 's/.*"detect_ns":{"median":\([0-9]*\).*/\1/')" -ge 25000000 ] ||
+        die "$out"
+done
+expect 0 coppice bench ts -n 4 --arity 2 --victim root --repeat 1 --repetitions 2
+grep -q '^ *4 *2 root .*(.*(.*(' <<<"$out" || die "$out"
+grep -q '^contention: off by .*: off by' <<<"$out" || die "$out"
 assert_nothing_left

@@ -42,6 +42,6 @@ cycle() {
 }
 
 cycle
-cycle --transport tcp --insecure
+cycle --transport tcp
 cycle --shape flat
 cycle --shape chain

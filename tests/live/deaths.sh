@@ -30,4 +30,4 @@ deaths() {
 }
 
 deaths
-deaths --transport tcp --insecure
+deaths --transport tcp

@@ -82,25 +82,29 @@ joins() {
 }
 
 joins
-joins --transport tcp --insecure
+joins --transport tcp
 
 # From outside, by a contact: its command socket, or the address of a member.
 outside() {
-    local contact
+    local contact prove=
     expect 0 coppice up -n 4 "$@"
+    case $* in
+    *insecure*) prove=--insecure ;;
+    *tcp*) prove="--key $XDG_RUNTIME_DIR/coppice/default/key" ;;
+    esac
     contact=$(coppice ps --json n2 | sed 's/.*"address":"\([^"]*\)".*/\1/')
     case $contact in
     unix:*) contact=$XDG_RUNTIME_DIR/coppice/default/c2.sock ;;
     esac
     "$COPPICE" join --contact "$contact" --as guest --command "$scratch/guest.sock" \
-        --insecure 2>"$scratch/guest.log" &
+        $prove 2>"$scratch/guest.log" &
     local guest=$!
     is_in() { view_is "guest,n[0-3]" --from n3; }
     until_true is_in
     expect 0 coppice probe --agent "$scratch/guest.sock" --json
     [ "$(field answered)" = 5 ] || die "$out"
     # The name is taken.
-    expect 4 coppice join --contact "$contact" --as guest --insecure
+    expect 4 coppice join --contact "$contact" --as guest $prove
     grep -q 'already there' <<<"$err" || die "$err"
     expect 0 coppice leave --agent "$scratch/guest.sock"
     wait $guest || die "the guest ended with $?: $(cat "$scratch/guest.log")"
@@ -109,5 +113,6 @@ outside() {
     assert_nothing_left
 }
 outside
+outside --transport tcp
 outside --transport tcp --insecure
 expect 3 coppice join --contact "unix:$scratch/nobody"

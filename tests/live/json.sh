@@ -51,7 +51,10 @@ coppice kill n3
 check coppice.ps.v1 coppice ps --json n3
 check coppice.probe.v1 coppice probe --json --count 3
 check coppice.view.v1 coppice view --json
+check coppice.event.v1 coppice events --json
 check coppice.join.v1 coppice join --json
+check coppice.key.v1 coppice key new --json "$scratch/key"
+check coppice.key.v1 coppice key rotate --json "$scratch/key"
 check coppice.config.v1 coppice config --json
 coppice down
 check coppice.bench.floor.v1 coppice bench floor -n 3 --arity 2 --rounds 7 --repetitions 2 --json
@@ -59,6 +62,9 @@ ALSO=coppice.bench.floor.v1 check coppice.bench.sweep.v1 \
     coppice bench sweep -n 3 --arity 2 --rounds 7 --repetitions 2 --idle 10ms --json
 check coppice.bench.contention.v1 coppice bench contention --n 2 --pattern pairs --rounds 7 \
     --repetitions 2 --json
+coppice bench ts -n 4 --arity 2 --victim leaf --repeat 1 --repetitions 2 --json >"$scratch/ts"
+check coppice.bench.ts.v1 sed -n 1p "$scratch/ts"
+check coppice.bench.fit.v1 sed -n 2p "$scratch/ts"
 check coppice.model.ts.v1 coppice model ts --n 9 --arity 2 --latency 5us --compute 2us --json
 ALSO=coppice.model.ts.v1 check coppice.model.best.v1 \
     coppice model ts --n 9 --best --latency 5us --compute 2us --torus cube --json

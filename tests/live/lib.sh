@@ -7,7 +7,8 @@ set -eu
 : "${COPPICE:?the path of the command}"
 COPPICE=$(realpath "$COPPICE")
 # A user's own settings must not change what is tested.
-unset COPPICE_NAME COPPICE_SHAPE COPPICE_TRANSPORT COPPICE_TIMEOUT COPPICE_QUORUM
+unset COPPICE_NAME COPPICE_SHAPE COPPICE_TRANSPORT COPPICE_TIMEOUT COPPICE_QUORUM COPPICE_KEY
+unset COPPICE_DETECTOR COPPICE_GUARD
 export COPPICE_CONF=/dev/null
 scratch=$(mktemp -d /tmp/cop.XXXXXX)
 export XDG_RUNTIME_DIR=$scratch/r

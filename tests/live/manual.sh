@@ -17,6 +17,8 @@ for command in $commands; do
     if [ $command = bench ]; then
         expect 0 coppice bench contention --help
         text+=$'\n'$out
+        expect 0 coppice bench ts --help
+        text+=$'\n'$out
     fi
     helped=$(sed -n 's/^  \(-., \|    \)--\([a-z-]*\).*/\2/p' <<<"$text" | sort -u)
     expect 0 coppice $command --help

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 
 expect 0 coppice up -n 6 --name one
-expect 0 coppice up -n 9 --name two --transport tcp --insecure --shape binomial
+expect 0 coppice up -n 9 --name two --transport tcp --shape binomial
 COPPICE_NAME=one probe_says 6 ""
 probe_says 9 "" --name two
 expect 1 coppice up -n 3 --name one

@@ -46,7 +46,7 @@ deaths() {
 }
 
 deaths
-deaths --transport tcp --insecure
+deaths --transport tcp
 deaths --shape chain --quorum none
 
 # Without views nothing changes.

@@ -324,6 +324,22 @@ static void test_a_promised_place_stays_empty(void **state)
     assert_false(has(4));
 }
 
+/* V6: one that denies while others still acknowledge its removal is not removed. */
+static void test_a_denial_in_time(void **state)
+{
+    (void)state;
+    run("nodes 6\n"
+        "shape flat\n"
+        "views majority\n"
+        "flags codec cut\n"
+        "net constant 100us\n"
+        "at 1ms slow 4 50ms\n"
+        "at 5ms lie 2 about 3\n"
+        "liveness\n");
+    assert_true(has(3));
+    assert_int_equal(cop_view_incarnation(look.view, 3), 1);
+}
+
 /* Half is no majority: nothing is committed. */
 static void test_no_majority(void **state)
 {
@@ -356,6 +372,7 @@ int main(void)
         cmocka_unit_test(test_root_leaves),
         cmocka_unit_test(test_nobody_skips_a_view),
         cmocka_unit_test(test_a_promised_place_stays_empty),
+        cmocka_unit_test(test_a_denial_in_time),
         cmocka_unit_test(test_no_majority),
         cmocka_unit_test(test_crash_at_every_boundary),
         cmocka_unit_test(test_explorer),

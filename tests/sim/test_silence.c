@@ -281,6 +281,41 @@ static void test_a_bad_link_removes_nobody(void **state)
     assert_true(dropped > 0); /* some of them are neighbours in the ring */
 }
 
+/* Somebody else dies, and all others have a view without it, on this network. */
+static void assert_change(struct cop_sim *sim, cop_id victim)
+{
+    uint32_t n = cop_sim_nodes(sim);
+    act(sim, COP_SIM_CRASH, victim, COP_ID_NONE);
+    run(sim, 2 * COP_SEC);
+    uint64_t digest = cop_view_digest(view_of(sim, (victim + 1) % n));
+    for (cop_id id = 0; id < n; id++) {
+        if (id == victim)
+            continue;
+        assert_true(cop_view_digest(view_of(sim, id)) == digest);
+        assert_int_equal(cop_view_size(view_of(sim, id)), n - 1);
+        assert_int_equal(cop_view_incarnation(view_of(sim, id), id), 1);
+    }
+}
+
+/* D14: nor does it stop anything, between whomever it is. */
+static void test_a_bad_link_stops_nothing(void **state)
+{
+    (void)state;
+    uint64_t relayed = 0;
+    for (cop_id a = 0; a < 7; a++) {
+        for (cop_id b = a + 1; b < 7; b++) {
+            struct cop_sim *sim = create(7, COP_QUORUM_MAJORITY);
+            run(sim, COP_SEC);
+            part(sim, a, a, b, b);
+            run(sim, COP_SEC);
+            assert_change(sim, b < 6 ? 6 : a < 5 ? 5 : 4);
+            relayed += cop_sim_stats(sim)->relayed;
+            cop_sim_destroy(sim);
+        }
+    }
+    assert_true(relayed > 0);
+}
+
 /* The same for one that is slow in one direction. */
 static void test_a_slow_link_removes_nobody(void **state)
 {
@@ -459,6 +494,7 @@ int main(void)
         cmocka_unit_test(test_the_stopped_are_removed_and_return),
         cmocka_unit_test(test_many_stop_at_once),
         cmocka_unit_test(test_a_bad_link_removes_nobody),
+        cmocka_unit_test(test_a_bad_link_stops_nothing),
         cmocka_unit_test(test_a_slow_link_removes_nobody),
         cmocka_unit_test(test_a_partition_heals),
         cmocka_unit_test(test_two_worlds_meet),

@@ -20,7 +20,8 @@ coll: base wire tree view node roster detect sweep member letter
 stack: base wire tree view node roster detect sweep member letter probe coll
 sim: $pure_folders
 net: $pure_folders
-tools: $pure_folders sim net
+run: $pure_folders net
+tools: $pure_folders sim net run
 include:"
 
 # Public headers that only the named folders may include.
@@ -81,4 +82,4 @@ bad=$(
     done
 )
 verdict "$bad" "Includes must point down: base < wire, tree < view < node < roster <
-detect < sweep < member < letter < probe, coll < stack < sim | net < tools. See ARCHITECTURE.md."
+detect < sweep < member < letter < probe, coll < stack < sim | net < run < tools. See ARCHITECTURE.md."

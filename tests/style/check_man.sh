@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Every sub-command that `coppice --help` lists has a manual page, every page belongs to
-# something, and the pages give no warnings.
+# something, and the pages give no warnings. Every public function is in a page of section 3.
 . "$(dirname "$0")/lib.sh"
 
 man=$SOURCE/docs/man
@@ -40,6 +40,22 @@ bad=$(
     fi
     for page in "$man"/*.[137]; do
         [ ! -f "$page" ] || lint "$page"
+    done
+    # Pages of the library are their headers; every function is in one, with a text.
+    made=$(mktemp -d)
+    "$SOURCE/scripts/man3" "$made"
+    for page in "$made"/*.3; do
+        cmp -s "$page" "$man/${page##*/}" ||
+            echo "docs/man/${page##*/} is not its header's: run scripts/man3"
+    done
+    awk '/^\.Fo/ { name = $2 }
+         /^\.It|^\.El/ && bare { print name ": its header does not say what it does" }
+         { bare = /^\.Xc/ }' "$made"/*.3
+    rm -r "$made"
+    # shellcheck disable=SC2013 # words
+    for name in $(grep -hoE '\bcop_[a-z_]+\(' "$SOURCE"/include/coppice/run.h | sort -u); do
+        grep -qE "^\.Fn ${name%(} " "$man/cop_run.3" ||
+            echo "${name%(}: not in docs/man/cop_run.3"
     done
 )
 verdict "$bad" "The manual and the command must agree."

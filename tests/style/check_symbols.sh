@@ -5,7 +5,8 @@
 #      digest and our own names;
 #   2. it has no variable that can be written: two nodes in one process share nothing;
 #   3. every name that we define begins with cop_;
-#   4. the shared library shows cop_* and not cop__*.
+#   4. the shared library shows what a public header declares, all of it, and nothing else;
+#      names.list has these, so that one that goes, or comes by mistake, is seen in review.
 . "$(dirname "$0")/lib.sh"
 
 pure=$BUILD/libcoppice_pure.a
@@ -45,7 +46,7 @@ variables=$(size -A "$pure" 2>/dev/null | awk '
         printf "%s has %d bytes of variables in %s\n", object, $2, $1
     }')
 
-names=$(for archive in pure sim net; do
+names=$(for archive in pure sim net run; do
     nm -g --defined-only "$BUILD/libcoppice_$archive.a" 2>/dev/null |
         awk -v archive="libcoppice_$archive.a" '
             NF == 3 && $3 !~ /^cop_/ { printf "%s defines %s\n", archive, $3 }'
@@ -53,9 +54,23 @@ done)
 
 shown=""
 if [ -e "$BUILD/libcoppice.so" ]; then
-    shown=$(nm -D --defined-only "$BUILD/libcoppice.so" |
-        awk '{ sub(/@.*/, "", $3) }
-             $2 != "A" && $3 !~ /^cop_[^_]/ { printf "libcoppice.so shows %s\n", $3 }')
+    names_shown=$(nm -D --defined-only "$BUILD/libcoppice.so" |
+        awk '{ sub(/@.*/, "", $3) } $2 != "A" { print $3 }' | sort)
+    list=$SOURCE/tests/style/names.list
+    if [ "${UPDATE:-}" = 1 ]; then
+        { grep '^#' "$list"; printf '%s\n' "$names_shown"; } >"$list.new"
+        mv "$list.new" "$list"
+    fi
+    shown=$(
+        comm -13 <(grep -v '^#' "$list") <(printf '%s\n' "$names_shown") |
+            sed 's/$/: libcoppice.so shows it, names.list does not (UPDATE=1 adds it)/'
+        comm -23 <(grep -v '^#' "$list") <(printf '%s\n' "$names_shown") |
+            sed 's/$/: in names.list, but libcoppice.so does not show it any more/'
+        for name in $names_shown; do
+            grep -qE "\\b$name\\(" "$SOURCE"/include/coppice/*.h ||
+                echo "libcoppice.so shows $name, which no public header declares"
+        done
+    )
 fi
 
 verdict "$(printf '%s\n' "$calls" "$variables" "$names" "$shown" | sed '/^$/d')" \

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "failing_alloc.h"
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 /* The linker calls ours __wrap_x wherever x is called, and calls libc's __real_x. */
@@ -13,8 +14,9 @@ void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *old, size_t size);
 void __wrap_free(void *memory);
 
-static bool is_on, is_hit;
-static size_t left, live;
+/* Atomic, because a test may have threads. */
+static atomic_bool is_on, is_hit;
+static atomic_size_t left, live;
 
 void failing_alloc_after(size_t n)
 {

@@ -8,8 +8,8 @@
 /* cmocka wants these first */
 #include <cmocka.h>
 
-struct solo *solo_create(uint32_t n, cop_id self, const struct cop_detect *detect,
-                         enum cop_quorum quorum)
+static struct solo *create(uint32_t n, cop_id self, const struct cop_detect *detect,
+                           enum cop_quorum quorum, uint32_t guard)
 {
     struct solo *solo = calloc(1, sizeof *solo);
     struct cop_shape shape;
@@ -24,6 +24,7 @@ struct solo *solo_create(uint32_t n, cop_id self, const struct cop_detect *detec
         .now = COP_SEC,
         .quorum = quorum,
         .detect = *detect,
+        .guard = guard,
     };
     solo->now = COP_SEC;
     solo->failed = cop_node_create(&config, &solo->node);
@@ -31,6 +32,18 @@ struct solo *solo_create(uint32_t n, cop_id self, const struct cop_detect *detec
     if (!solo->failed)
         solo_event(solo, &tick);
     return solo;
+}
+
+struct solo *solo_create(uint32_t n, cop_id self, const struct cop_detect *detect,
+                         enum cop_quorum quorum)
+{
+    return create(n, self, detect, quorum, 0);
+}
+
+struct solo *solo_create_guarded(uint32_t n, uint32_t guard)
+{
+    static const struct cop_detect connections;
+    return create(n, 0, &connections, COP_QUORUM_NONE, guard);
 }
 
 void solo_forget(struct solo *solo)
@@ -155,5 +168,5 @@ void solo_pong(struct solo *solo, cop_id peer)
 
 bool solo_suspects(const struct solo *solo, cop_id id)
 {
-    return cop_node_belief(solo->node, id).status == COP_SUSPECT;
+    return cop_node_belief(solo->node, id).status >= COP_SUSPECT;
 }

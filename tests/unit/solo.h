@@ -25,6 +25,8 @@ struct solo {
 /* Member `self` of `n`, with its first tick done. */
 struct solo *solo_create(uint32_t n, cop_id self, const struct cop_detect *detect,
                          enum cop_quorum quorum);
+/* Member 0, with a guard (V17), and nothing else in its way. */
+struct solo *solo_create_guarded(uint32_t n, uint32_t guard);
 void solo_destroy(struct solo *solo);
 int solo_event(struct solo *solo, struct cop_event *event);
 /* Lets time pass, with a TICK at each deadline on the way. */

@@ -14,6 +14,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "net/tls/keys.h"
+#include "net/tls/tls.h"
 #include "wire/messages.h"
 
 /* Together longer than anything here takes: a test that gets there hangs. */
@@ -44,10 +46,26 @@ struct world *world_create(int family)
     uv_check_start(&world->check, on_check);
     assert_int_equal(cop_shape_make(COP_SHAPE_KARY, 2, &shape), 0);
     assert_int_equal(cop_view_create_static(WORLD_SIDES, &shape, 1, &world->view), 0);
-    world->family = family;
+    world->family = family == WORLD_TLS ? AF_INET : family;
     snprintf(world->folder, sizeof world->folder, "/tmp/coppice-test-XXXXXX");
     assert_non_null(mkdtemp(world->folder));
+    if (family == WORLD_TLS)
+        world->own_tls = world->tls = world_make_tls(world, "key");
     return world;
+}
+
+struct cop__tls *world_make_tls(struct world *world, const char *name)
+{
+    struct cop__keys keys = {.step = COP__KEYS_ALONE};
+    char path[100], message[400];
+    struct cop__tls_files files = {.key = path};
+    struct cop__tls *tls;
+    snprintf(path, sizeof path, "%s/%s", world->folder, name);
+    assert_int_equal(cop__key_make(&keys.use), 0);
+    assert_int_equal(cop__keys_write(path, &keys, true, message, sizeof message), 0);
+    assert_int_equal(cop__tls_create(&files, &tls, message, sizeof message), 0);
+    assert_int_equal(unlink(path), 0);
+    return tls;
 }
 
 void world_destroy(struct world *world)
@@ -60,6 +78,7 @@ void world_destroy(struct world *world)
     uv_run(&world->loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&world->loop), 0);
     cop_view_unref(world->view);
+    cop__tls_destroy(world->own_tls);
     for (int i = 0; i < WORLD_SIDES; i++) {
         struct sockaddr_un *address =
             (struct sockaddr_un *)&world->addresses[i].storage;
@@ -200,6 +219,7 @@ struct side *world_open(struct world *world, cop_id id, cop_incarnation incarnat
         .identity = {{world->cluster}, 1, id, incarnation, world->view, false},
         .clock = &side->clock,
         .loop = &world->loop,
+        .tls = world->tls,
         .log = &side->log,
         .stats = &side->stats,
         .listen_fd = world_listen(world, name, &world->addresses[id]),

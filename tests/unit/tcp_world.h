@@ -44,7 +44,9 @@ struct world {
     uv_prepare_t prepare;
     uv_check_t check;
     struct cop_view *view;
-    int family; /* AF_UNIX or AF_INET */
+    int family;           /* AF_UNIX or AF_INET */
+    struct cop__tls *tls; /* for sides that are opened from now on; may be NULL */
+    struct cop__tls *own_tls;
     char folder[64];
     struct cop__address addresses[WORLD_SIDES]; /* where others look for a side */
     struct side sides[WORLD_SIDES];
@@ -54,7 +56,11 @@ struct world {
     uint8_t cluster;
 };
 
+/* AF_UNIX, AF_INET, or AF_INET with a key that all sides have. */
+#define WORLD_TLS (AF_INET + 1000)
 struct world *world_create(int family);
+/* Something with a new key to prove oneself with; to be destroyed before the world is. */
+struct cop__tls *world_make_tls(struct world *world, const char *name);
 void world_destroy(struct world *world);
 
 /* Opens a side at an address of its own. */

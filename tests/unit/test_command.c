@@ -53,6 +53,25 @@ static void probe_command_round_trip(void **state)
     cop_buf_unref(buf);
 }
 
+static int decode_inquire_command(struct cop__bytes body)
+{
+    struct inquire_command ignored;
+    return inquire_command_decode(body, &ignored);
+}
+
+static void inquire_command_round_trip(void **state)
+{
+    (void)state;
+    struct inquire_command in = {.member = 9, .timeout_ns = 12345}, out;
+    struct cop_buf *buf = inquire_command_encode(&in);
+    assert_non_null(buf);
+    assert_int_equal(inquire_command_decode(bytes_of(buf), &out), 0);
+    assert_int_equal(out.member, 9);
+    assert_int_equal(out.timeout_ns, 12345);
+    ASSERT_EXACT(buf, decode_inquire_command);
+    cop_buf_unref(buf);
+}
+
 static int decode_with(uint32_t count, uint32_t chunk, struct probe_command *out)
 {
     struct probe_command in = {.count = count, .chunk = chunk};
@@ -214,7 +233,7 @@ static void packed_messages_have_both_heads(void **state)
     (void)state;
     struct cop__msg_command command = {.token = 1, .verb = VERB_LIST};
     struct cop_buf *payload = cop__encode_command(&command);
-    struct cop_buf *packed = command_pack(COP__KIND_COMMAND, payload);
+    struct cop_buf *packed = cop__command_pack(COP__KIND_COMMAND, payload);
     struct cop__record record;
     struct cop_header header;
     assert_non_null(packed);
@@ -233,6 +252,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(probe_command_round_trip),
+        cmocka_unit_test(inquire_command_round_trip),
         cmocka_unit_test(probe_command_is_bounded),
         cmocka_unit_test(probe_reply_round_trip),
         cmocka_unit_test(list_reply_round_trip),

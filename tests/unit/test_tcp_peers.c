@@ -19,8 +19,8 @@
 #include "tcp_world.h"
 #include "wire/messages.h"
 
-static const int families[] = {AF_UNIX, AF_INET};
-#define FOR_FAMILIES(i) for (size_t i = 0; i < 2; i++)
+static const int families[] = {AF_UNIX, AF_INET, WORLD_TLS};
+#define FOR_FAMILIES(i) for (size_t i = 0; i < 3; i++)
 
 /* ---- conditions ------------------------------------------------------------------ */
 

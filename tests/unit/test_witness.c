@@ -69,6 +69,27 @@ static void test_two_must_confirm(void **state)
     solo_destroy(solo);
 }
 
+/* Those with a connection to it first: whom it asks in the ring, and its parent. */
+static void test_who_is_near_is_asked_first(void **state)
+{
+    (void)state;
+    const struct cop_detect ring = {.ring_period_ns = 100 * COP_MSEC};
+    struct solo *accused = solo_create(21, ACCUSED, &ring, COP_QUORUM_MAJORITY);
+    cop_id next = solo_frame(accused, COP__KIND_PING, 0)->peer;
+    solo_destroy(accused);
+    assert_true(next != 0);
+    for (cop_id self = 4; self < 21; self++) {
+        if (self == next)
+            continue;
+        struct solo *solo = solo_create(21, self, &two, COP_QUORUM_MAJORITY);
+        solo_down(solo, ACCUSED, COP_DOWN_REFUSED);
+        assert_int_equal(solo_sent(solo, COP__KIND_WITNESS, COP_ID_NONE), 2);
+        assert_int_equal(solo_sent(solo, COP__KIND_WITNESS, next), 1);
+        assert_int_equal(solo_sent(solo, COP__KIND_WITNESS, 0), 1);
+        solo_destroy(solo);
+    }
+}
+
 static void test_one_that_reaches_it_is_enough(void **state)
 {
     (void)state;
@@ -471,6 +492,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_two_must_confirm),
+        cmocka_unit_test(test_who_is_near_is_asked_first),
         cmocka_unit_test(test_one_that_reaches_it_is_enough),
         cmocka_unit_test(test_hearing_the_accused_ends_it),
         cmocka_unit_test(test_silent_witnesses_are_replaced),

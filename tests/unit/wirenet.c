@@ -188,6 +188,8 @@ static void carry_out(struct wirenet *net, cop_id id, const struct cop_effect *e
     case COP_EFFECT_DEGRADED:
     case COP_EFFECT_UPCALL:
     case COP_EFFECT_OUT:
+    case COP_EFFECT_HELD:
+    case COP_EFFECT_SUSPICION:
         return; /* its views are fixed */
     case COP_EFFECT_COMPLETE:
         keep_end(net, id, effect);

@@ -13,33 +13,66 @@
 #define ACCEPTS_MAX 64
 
 /* The one that has waited longest makes room: it had the most time to say something. */
-static void make_room(struct cop__peers *peers)
+bool cop__accept_make_room(struct cop__peers *peers)
 {
     struct cop__conn *conn = peers->first;
     uint64_t held;
     while (conn && conn->state != COP__CONN_STRANGER && conn->state != COP__CONN_GUEST)
         conn = conn->next;
     if (!conn)
-        return;
+        return false;
     if (cop__notice_is_due(&peers->strangers_full, cop__clock_now(), &held))
         cop__log(peers->config.log, COP_LOG_WARN,
                  "too many connections that say nothing: closing the oldest "
                  "(%llu more like this)",
                  (unsigned long long)held);
+    conn->is_guilty = true;
     cop__conn_close(conn);
+    return true;
 }
 
-static void take(struct cop__peers *peers, int fd)
+static void say_too_often(struct cop__peers *peers, cop__origin origin)
 {
+    char text[40];
+    uint64_t held;
+    peers->config.stats->refused_rate++;
+    if (cop__notice_is_due(&peers->too_often, cop__clock_now(), &held))
+        cop__log(peers->config.log, COP_LOG_WARN,
+                 "too many connections from %s came to nothing: closing more of them "
+                 "for a while (%llu more like this)",
+                 cop__origin_text(origin, text, sizeof text), (unsigned long long)held);
+}
+
+static void say_foreign(struct cop__peers *peers)
+{
+    uint64_t held;
+    peers->config.stats->refused_unproven++;
+    if (cop__notice_is_due(&peers->foreign_user, cop__clock_now(), &held))
+        cop__log(peers->config.log, COP_LOG_WARN,
+                 "refused a connection: it is of another user (%llu more like this)",
+                 (unsigned long long)held);
+}
+
+static void take(struct cop__peers *peers, int fd, cop__origin origin)
+{
+    if (!cop__limits_allow(&peers->limits, origin, cop__clock_now())) {
+        say_too_often(peers, origin);
+        close(fd);
+        return;
+    }
     if (peers->strangers >= peers->config.strangers_max)
-        make_room(peers);
+        cop__accept_make_room(peers);
     struct cop__conn *conn = cop__conn_create(peers, COP__CONN_STRANGER);
     if (!conn) {
         close(fd);
         return;
     }
     peers->config.stats->accepts++;
-    if (cop__stream_adopt(&conn->stream, fd, peers->listen_family) != 0)
+    conn->origin = origin;
+    int error = cop__stream_adopt(&conn->stream, fd, peers->listen_family);
+    if (error == UV_EACCES)
+        say_foreign(peers);
+    if (error != 0)
         cop__conn_discard(conn);
     else
         cop__conn_expect(conn);
@@ -78,11 +111,16 @@ static void on_pollable(uv_poll_t *poll, int status, int events)
         return;
     }
     for (int i = 0; i < ACCEPTS_MAX; i++) {
-        int fd = accept4(peers->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        struct sockaddr_storage from = {0};
+        socklen_t length = sizeof from;
+        int fd = accept4(peers->listen_fd, (struct sockaddr *)&from, &length,
+                         SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0)
-            take(peers, fd);
+            take(peers, fd, cop__origin_of((const struct sockaddr *)&from));
         else if (errno == EAGAIN)
             return;
+        else if ((errno == EMFILE || errno == ENFILE) && cop__accept_make_room(peers))
+            continue; /* strangers have them all: the newest may be a member */
         else if (errno != EINTR && errno != ECONNABORTED && errno != EPROTO) {
             pause_accepting(peers, -errno);
             return;

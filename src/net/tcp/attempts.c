@@ -5,16 +5,24 @@
  */
 #include "net/tcp/table.h"
 
-#define PAUSE_FIRST (10 * COP_MSEC)
-#define PAUSE_DOUBLINGS 6u
+/*
+ * A process that is killed closes its connections a moment before it stops listening, and
+ * whoever is faster is let in and cut off: so the first pause is short. The longest is half
+ * a second.
+ */
+#define PAUSE_FIRST (COP_MSEC / 2)
+#define PAUSE_DOUBLINGS 10u
 /* The other side's connection is on its way: no use to ask again soon. */
 #define PAUSE_CROSSED (500 * COP_MSEC)
+/* So long the other side may come first, where two connections would cost too much. */
+#define COURTESY (150 * COP_MSEC)
 
 /* What an error of libuv says about an attempt. */
 enum meaning {
     SHORTAGE, /* of our own: says nothing about the other side */
     BUSY,     /* it is there, but did not take us now */
     REFUSED,  /* nobody is there */
+    UNPROVEN, /* somebody is there, but did not prove to be the one */
     SILENT,   /* nothing came back */
 };
 
@@ -37,6 +45,8 @@ static enum meaning meaning_of(int error)
     case UV_ENOENT:
     case UV_ENOTDIR:
         return REFUSED;
+    case COP__STREAM_UNPROVEN:
+        return UNPROVEN;
     default:
         return SILENT;
     }
@@ -74,6 +84,21 @@ static void say_short(struct cop__peers *peers, int error)
                  uv_strerror(error), (unsigned long long)held);
 }
 
+static void say_unproven(struct cop__peer *peer)
+{
+    struct cop__peers *peers = peer->peers;
+    const char *detail;
+    enum cop__fault fault = cop__stream_fault(&peer->attempt->stream, &detail);
+    uint64_t held;
+    if (cop__notice_is_due(&peers->unproven_to_us[fault], cop__clock_now(), &held))
+        cop__log(
+            peers->config.log, COP_LOG_WARN,
+            "whoever listens for member %u is not accepted: %s%s%s (%llu more like "
+            "this)",
+            (unsigned)peer->id, cop__fault_text(fault), *detail ? ": " : "", detail,
+            (unsigned long long)held);
+}
+
 void cop__attempt_failed(struct cop__peer *peer, int error)
 {
     struct cop__peers *peers = peer->peers;
@@ -82,7 +107,11 @@ void cop__attempt_failed(struct cop__peer *peer, int error)
     switch (meaning_of(error)) {
     case SHORTAGE:
         say_short(peers, error);
-        try_later(peer, pause_of(PAUSE_DOUBLINGS));
+        /* What strangers hold is ours to take back. */
+        try_later(peer, (error == UV_EMFILE || error == UV_ENFILE) &&
+                                cop__accept_make_room(peers)
+                            ? PAUSE_FIRST
+                            : pause_of(PAUSE_DOUBLINGS));
         return;
     case BUSY:
         if (is_patient)
@@ -92,6 +121,15 @@ void cop__attempt_failed(struct cop__peer *peer, int error)
         return;
     case REFUSED:
         give_up(peer, COP_DOWN_REFUSED);
+        return;
+    case UNPROVEN:
+        /* A byte may have been changed on the way, or a key is being rotated; but if it
+         * stays like this the member is not where it was. */
+        say_unproven(peer);
+        if (is_patient)
+            try_later(peer, pause_of(peer->failures));
+        else
+            give_up(peer, COP_DOWN_REFUSED);
         return;
     case SILENT:
         if (cop__notice_is_due(&peers->unreachable, cop__clock_now(), &held))
@@ -130,6 +168,7 @@ void cop__attempt_drop(struct cop__peer *peer)
 {
     struct cop__conn *conn = peer->attempt;
     cop__alarm_stop(peer->peers->config.clock, &peer->again);
+    peer->is_courteous = false;
     peer->attempt = NULL;
     if (conn)
         cop__conn_close(conn);
@@ -139,6 +178,8 @@ static void begin(struct cop__peer *peer)
 {
     struct cop__peers *peers = peer->peers;
     struct cop__address address;
+    if (peer->patience == 0)
+        peer->patience = cop__clock_now() + peers->config.connect_timeout_ns;
     if (peers->config.address(peers->config.address_context, peer->id, &address) != 0 ||
         address.length == 0) {
         give_up(peer, COP_DOWN_REFUSED);
@@ -170,6 +211,7 @@ void cop__attempt_again(struct cop__alarm *alarm, cop_time now)
     struct cop__peer *peer =
         (struct cop__peer *)((char *)alarm - offsetof(struct cop__peer, again));
     (void)now;
+    peer->is_courteous = false;
     /* The wish may have gone while we waited. */
     if (peer->keep || cop__session_is_owing(&peer->acquaintance.session))
         begin(peer);
@@ -178,14 +220,37 @@ void cop__attempt_again(struct cop__alarm *alarm, cop_time now)
     cop__peer_weigh(peer);
 }
 
+/*
+ * Members that start together call each other at the same time, and one of the two
+ * connections is for nothing. A handshake costs half a millisecond: so where there is one,
+ * whoever would lose (handshake.h) waits a moment, once, and if it has nothing to say.
+ */
+static bool is_courteous(const struct cop__peer *peer)
+{
+    const struct cop__acquaintance *acquaintance = &peer->acquaintance;
+    const struct cop__peers_config *config = &peer->peers->config;
+    return config->tls != NULL && peer->id < config->identity.self &&
+           acquaintance->attempts == 0 && acquaintance->session.incarnation == 0 &&
+           !cop__session_is_owing(&acquaintance->session);
+}
+
 void cop__peer_connect(struct cop__peer *peer)
 {
     struct cop__peers *peers = peer->peers;
     cop_time now;
+    if (peer->is_courteous && cop__session_is_owing(&peer->acquaintance.session)) {
+        peer->is_courteous = false;
+        cop__alarm_stop(peers->config.clock, &peer->again);
+    }
     if (peer->open || peer->attempt || cop__alarm_is_set(&peer->again) ||
         peers->is_closing)
         return;
     now = cop__clock_now();
+    if (is_courteous(peer)) {
+        peer->is_courteous = true;
+        cop__alarm_start(peers->config.clock, &peer->again, now + COURTESY);
+        return;
+    }
     peer->patience = now + peers->config.connect_timeout_ns;
     /* One break is no reason to wait; one after the other is. */
     if (peer->failures > 1)

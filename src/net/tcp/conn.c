@@ -64,13 +64,28 @@ static bool is_outsider(const struct cop__conn *conn)
     return conn->state == COP__CONN_STRANGER || conn->state == COP__CONN_GUEST;
 }
 
+/* Connections that come to nothing are paid for by the address that they come from. */
+static void settle_account(struct cop__conn *conn)
+{
+    struct cop__limits *limits = &conn->peers->limits;
+    if (conn->state == COP__CONN_OPEN)
+        cop__limits_leave(limits, conn->origin);
+    else if (conn->is_guilty)
+        cop__limits_charge(limits, conn->origin, COP__PRICE_FAULT, cop__clock_now());
+    else if (!conn->is_wise)
+        cop__limits_charge(limits, conn->origin, COP__PRICE_END, cop__clock_now());
+}
+
 /* Nothing may find it any more. */
 static void forget(struct cop__conn *conn)
 {
     struct cop__peers *peers = conn->peers;
     peers->strangers -= is_outsider(conn);
+    settle_account(conn);
     peers->config.stats->connections--;
     cop__alarm_stop(peers->config.clock, &conn->alarm);
+    if (peers->heard == conn)
+        peers->heard = NULL;
     unlink_conn(conn);
     conn->state = COP__CONN_CLOSING;
 }
@@ -190,6 +205,7 @@ static void refuse(struct cop__conn *conn, enum cop__refusal refusal)
         cop__log(peers->config.log, COP_LOG_WARN,
                  "refused a connection, and said: %s (%llu more like this)",
                  cop__refusal_text(refusal), (unsigned long long)held);
+    conn->is_guilty = refusal == COP__REFUSE_GARBAGE;
     /* If it cannot be written, the end of the connection has to say it. */
     write_greeting(conn, bytes, cop__refuse_write(refusal, bytes));
     cop__conn_close(conn);
@@ -200,6 +216,7 @@ static void open_conn(struct cop__conn *conn, struct cop__peer *peer)
 {
     struct cop__peers *peers = conn->peers;
     peers->strangers -= conn->state == COP__CONN_STRANGER;
+    cop__limits_enter(&peers->limits, conn->origin, cop__clock_now());
     cop__alarm_stop(peers->config.clock, &conn->alarm);
     cop__alarm_stop(peers->config.clock, &peer->again);
     conn->state = COP__CONN_OPEN;
@@ -249,6 +266,8 @@ static enum cop__refusal admit(struct cop__conn *conn, const struct cop__item *i
     enum cop__refusal refusal = cop__hello_judge(&config->identity, item, &greeting);
     if (refusal != COP__REFUSE_NONE)
         return refusal;
+    if (!cop__conn_is_itself(conn, greeting.sender))
+        return COP__REFUSE_NAME;
     struct cop__peer *peer = cop__peer_get(conn->peers, greeting.sender);
     if (!peer)
         return COP__REFUSE_STALE; /* no memory: it may try again */
@@ -351,7 +370,10 @@ static void on_frame(struct cop__conn *conn, struct cop__item *item)
         return;
     }
     event.now = cop__clock_now();
-    peers->config.event(peers->config.context, &event);
+    if (cop__conn_is_own_join(conn, &item->frame))
+        peers->config.event(peers->config.context, &event);
+    else
+        cop__conn_say_impostor(conn);
     cop_buf_unref(item->frame.payload);
 }
 
@@ -363,8 +385,23 @@ static void on_bye(struct cop__conn *conn)
     cop__peer_mark_dirty(peer);
 }
 
+/* As if the other side had said BYE: it is no sign of death, and nothing is lost. */
+void cop__conn_renew(struct cop__conn *conn)
+{
+    if (conn->state == COP__CONN_OPEN) {
+        cop__conn_say_bye(conn);
+        conn->has_progress = true; /* it is not its fault */
+        on_bye(conn);
+    } else if (conn->peer) {
+        cop__attempt_failed(conn->peer, UV_ECONNABORTED);
+    } else {
+        cop__conn_close(conn);
+    }
+}
+
 static void on_item(struct cop__conn *conn, struct cop__item *item)
 {
+    conn->is_wise = true;
     if (item->type == COP__RECORD_FRAME && is_outsider(conn))
         on_command(conn, item);
     else if (item->type == COP__RECORD_FRAME)
@@ -422,7 +459,7 @@ static void after_input(struct cop__conn *conn, uint64_t counted_before)
         conn->link.must_tell = true;
         cop__peer_mark_dirty(conn->peer);
     } else if (cop__session_has_untold(session)) {
-        cop__peers_tell_later(conn->peers);
+        cop__peers_heard(conn);
     }
     if (conn->has_progress)
         conn->peer->failures = 0;
@@ -450,6 +487,8 @@ static void on_connected(struct cop__stream *stream, int error)
     struct cop__conn *conn = (struct cop__conn *)stream;
     if (conn->state != COP__CONN_CONNECTING)
         return;
+    if (error == 0 && !cop__conn_is_itself(conn, conn->peer->id))
+        error = cop__stream_reject(stream, COP__FAULT_NAME);
     if (error != 0)
         cop__attempt_failed(conn->peer, error);
     else
@@ -466,9 +505,14 @@ static void on_ended(struct cop__stream *stream, int error)
         return;
     case COP__CONN_STRANGER:
     case COP__CONN_GUEST:
+        conn->is_guilty = error == COP__STREAM_UNPROVEN;
+        if (conn->is_guilty)
+            cop__conn_say_unproven(conn);
         cop__conn_close(conn);
         return;
     case COP__CONN_OPEN:
+        if (error == COP__STREAM_UNPROVEN)
+            cop__conn_say_changed(conn);
         cop__conn_lost(conn, error);
         return;
     case COP__CONN_CLOSING:
@@ -550,6 +594,7 @@ static void on_alarm(struct cop__alarm *alarm, cop_time now)
         cop__attempt_failed(conn->peer, UV_ETIMEDOUT);
     } else {
         conn->peers->config.stats->timed_out++;
+        conn->is_guilty = conn->state == COP__CONN_STRANGER;
         cop__conn_close(conn);
     }
 }

@@ -35,6 +35,8 @@ enum telling {
     TELL_DEGRADED,
     TELL_OUT,
     TELL_UPCALL,
+    TELL_HELD,
+    TELL_SUSPICION,
     TELL_GUEST
 };
 struct told {
@@ -183,6 +185,14 @@ static void carry_out(struct cop__tcp *tcp, const struct cop_effect *effect)
     case COP_EFFECT_UPCALL:
         tell_effect(tcp, TELL_UPCALL, effect);
         break;
+    case COP_EFFECT_HELD:
+        if (tcp->config.held)
+            tell_effect(tcp, TELL_HELD, effect);
+        break;
+    case COP_EFFECT_SUSPICION:
+        if (tcp->config.suspicion)
+            tell_effect(tcp, TELL_SUSPICION, effect);
+        break;
     }
     if (error != 0)
         stop_node(tcp, error);
@@ -299,6 +309,12 @@ static void tell(const struct cop__tcp_config *config, const struct told *told)
         if (config->upcall)
             config->upcall(context, told->result);
         return;
+    case TELL_HELD:
+        config->held(context);
+        return;
+    case TELL_SUSPICION:
+        config->suspicion(context);
+        return;
     case TELL_GUEST:
         config->guest(context, told->token, told->result);
         return;
@@ -358,11 +374,13 @@ static struct cop__peers_config peers_config(struct cop__tcp *tcp)
         .clock = &tcp->clock,
         .loop = config->loop,
         .runner = config->runner,
+        .tls = config->tls,
         .log = config->log,
         .stats = &tcp->stats,
         .listen_fd = config->listen_fd,
         .address = config->address,
         .address_context = config->context,
+        .name_of = config->name_of,
         .event = on_event,
         .known = on_known,
         .outlived = on_outlived,
@@ -457,6 +475,7 @@ static int create_node(struct cop__tcp *tcp)
         .detect = tcp->config.detect,
         .services = tcp->config.services,
         .service_count = tcp->config.service_count,
+        .guard = tcp->config.guard,
         .name = tcp->config.name,
         .address = tcp->config.where,
         .spare = tcp->config.spare,
@@ -527,6 +546,20 @@ void cop__tcp_answer(struct cop__tcp *tcp, uint64_t guest, const struct cop_buf 
 {
     if (!tcp->is_closing)
         cop__peers_answer(tcp->peers, guest, bytes);
+}
+
+bool cop__tcp_guest_is(const struct cop__tcp *tcp, uint64_t guest, const char *name)
+{
+    return !tcp->is_closing && cop__peers_guest_is(tcp->peers, guest, name);
+}
+
+void cop__tcp_rekeyed(struct cop__tcp *tcp)
+{
+    if (tcp->is_closing)
+        return;
+    cop__peers_renew(tcp->peers);
+    /* As after a submission: nothing on the loop has happened. */
+    cop__peers_flush(tcp->peers);
 }
 
 const struct cop_node *cop__tcp_node(const struct cop__tcp *tcp) { return tcp->node; }

@@ -16,6 +16,7 @@
  */
 struct cop__tcp;
 struct cop__runner;
+struct cop__tls;
 
 /* Where a member listens. `length` 0: address not known. */
 struct cop__address {
@@ -39,14 +40,28 @@ struct cop__tcp_config {
     const cop_id *quorum_ids;
     uint32_t quorum_count;
     struct cop_detect detect;
+    uint32_t guard;
     const char *name, *where; /* `where`: its address as the others are told it */
     bool spare;
     const struct cop_service *services; /* as there */
     uint32_t service_count;
 
+    /*
+     * What TCP connections are encrypted with, and both sides of them prove who they are
+     * (net/tls/tls.h); borrowed. NULL: whoever can connect is believed. Unix sockets are
+     * never encrypted, and are for processes of the same user and of root.
+     */
+    struct cop__tls *tls;
+
     int listen_fd; /* bound and listening, TCP or Unix; the driver owns it from now on */
     /* The address of a member; called when one is needed. 0 or COP_ENOENT. */
     int (*address)(void *context, cop_id id, struct cop__address *out);
+    /*
+     * The name that the certificate of a member must have, where there are certificates. 0
+     * or COP_ENOENT: it joins, and says with JOIN how it is called. NULL: names are not
+     * looked at, and whoever has a certificate can be anybody.
+     */
+    int (*name_of)(void *context, cop_id id, char *out, size_t size);
     /* A request ended. `result` is borrowed. */
     void (*complete)(void *context, uint64_t token, int status, struct cop_buf *result);
     /*
@@ -62,6 +77,9 @@ struct cop__tcp_config {
     void (*out)(void *context, int why);
     /* A service is to do something: the record of an UPCALL effect. Borrowed. */
     void (*upcall)(void *context, struct cop_buf *record);
+    /* The effects HELD and SUSPICION. NULL: nobody wants to know. */
+    void (*held)(void *context);
+    void (*suspicion)(void *context);
     /*
      * Somebody who is no member, and need not become one, sent a COMMAND to the address of
      * members. NULL: such are cut off. The payload is borrowed.
@@ -84,10 +102,12 @@ struct cop__tcp_stats {
     uint64_t refused_version, refused_cluster, refused_identity, refused_garbage;
     uint64_t timed_out, resent_frames, acks_sent, writes, reads;
     uint64_t backlog_bytes;
-    uint64_t skipped_frames; /* of an unknown kind or a newer minor version */
-    uint64_t dropped_frames; /* for a peer for whom too many were waiting already */
-    uint64_t shortages;      /* how often descriptors, memory or ports were short */
-    uint64_t aged_out;       /* connections closed because nobody used them */
+    uint64_t skipped_frames;   /* of an unknown kind or a newer minor version */
+    uint64_t dropped_frames;   /* for a peer for whom too many were waiting already */
+    uint64_t shortages;        /* how often descriptors, memory or ports were short */
+    uint64_t aged_out;         /* connections closed because nobody used them */
+    uint64_t refused_unproven; /* connections whose other side did not prove itself */
+    uint64_t refused_rate;     /* connections that came too fast from one address */
 };
 
 /*
@@ -110,6 +130,13 @@ const struct cop__tcp_stats *cop__tcp_stats(const struct cop__tcp *tcp);
  * gone, or does not read, gets nothing.
  */
 void cop__tcp_answer(struct cop__tcp *tcp, uint64_t guest, const struct cop_buf *bytes);
+/* Whether a guest has proved to be called this, where names are proved. */
+bool cop__tcp_guest_is(const struct cop__tcp *tcp, uint64_t guest, const char *name);
+/*
+ * The keys of `tls` have changed: connections that were made with one that is no longer
+ * accepted are made again. Nothing is lost by that.
+ */
+void cop__tcp_rekeyed(struct cop__tcp *tcp);
 /* Says BYE to everyone, closes all handles, then calls `closed` (may be NULL) from the loop. */
 void cop__tcp_close(struct cop__tcp *tcp, void (*closed)(void *context));
 

@@ -28,7 +28,8 @@
     X(INCARNATION, 7, "a later life of you is known here")                             \
     X(LOST, 8, "frames for you were dropped while you were out of reach; start anew")  \
     X(CROSSED, 9, "my connection to you is on its way")                                \
-    X(STALE, 10, "a later connection of yours is here already")
+    X(STALE, 10, "a later connection of yours is here already")                        \
+    X(NAME, 11, "your certificate is another member's")
 
 enum cop__refusal {
     COP__REFUSE_NONE = 0,

@@ -130,49 +130,19 @@ void cop__peer_mark_dirty(struct cop__peer *peer)
 
 bool cop__peers_is_dirty(const struct cop__peers *peers)
 {
-    return peers->dirty != NULL;
+    return peers->dirty != NULL || peers->wanted != NULL || peers->heard != NULL;
 }
 
-static void flush_conn(struct cop__conn *conn)
+/* A connection is wanted: it is begun when all that can be written has been. */
+static void want(struct cop__peer *peer)
 {
-    struct cop__peers *peers = conn->peers;
-    struct cop__batch batch;
-    bool has_more;
-    int error;
-    do {
-        cop__batch_init(&batch, peers->base.space, sizeof peers->base.space);
-        has_more = cop__link_gather(&conn->link, &batch);
-        if (batch.bytes == 0)
-            return;
-        peers->config.stats->acks_sent += batch.frames == 0;
-        conn->is_late = false;
-        error = cop__stream_write(&conn->stream, &batch);
-    } while (error == 0 && has_more);
-    if (error < 0)
-        cop__conn_lost(conn, error);
-}
-
-static void flush_peer(struct cop__peer *peer)
-{
-    if (peer->open && !peer->open->stream.pending)
-        flush_conn(peer->open);
-    cop__peer_weigh(peer);
-}
-
-void cop__peers_flush(struct cop__peers *peers)
-{
-    /* The space is read into as well: not before all of that is taken. */
-    COP_ASSERT(!peers->base.is_reading);
-    while (peers->dirty) {
-        struct cop__peer *peer = peers->dirty;
-        peers->dirty = peer->next_dirty;
-        if (!peers->dirty)
-            peers->dirty_end = &peers->dirty;
-        peer->is_dirty = false;
-        flush_peer(peer);
-        if (!peers->dirty)
-            check_backlog(peers);
-    }
+    struct cop__peers *peers = peer->peers;
+    if (peer->is_wanted || peer->open)
+        return;
+    peer->is_wanted = true;
+    peer->next_wanted = NULL;
+    *peers->wanted_end = peer;
+    peers->wanted_end = &peer->next_wanted;
 }
 
 /* ---- counts ---------------------------------------------------------------------- */
@@ -202,11 +172,97 @@ static void on_tell(struct cop__alarm *alarm, cop_time now)
         cop__alarm_start(peers->config.clock, alarm, now + TELL_EVERY);
 }
 
-void cop__peers_tell_later(struct cop__peers *peers)
+static void tell_later(struct cop__peers *peers)
 {
     if (!cop__alarm_is_set(&peers->tell))
         cop__alarm_start(peers->config.clock, &peers->tell,
                          cop__clock_now() + TELL_EVERY);
+}
+
+/* What came is nearly always answered at once, and the answer takes the count along: only
+ * after that it is known whether a clock is needed, which costs a system call. */
+void cop__peers_heard(struct cop__conn *conn)
+{
+    struct cop__peers *peers = conn->peers;
+    if (peers->heard && peers->heard != conn)
+        tell_later(peers);
+    peers->heard = conn;
+}
+
+static void mind_heard(struct cop__peers *peers)
+{
+    struct cop__conn *conn = peers->heard;
+    peers->heard = NULL;
+    if (conn && cop__session_has_untold(&conn->peer->acquaintance.session))
+        tell_later(peers);
+}
+
+/* ---- writing --------------------------------------------------------------------- */
+
+static void flush_conn(struct cop__conn *conn)
+{
+    struct cop__peers *peers = conn->peers;
+    struct cop__batch batch;
+    bool has_more;
+    int error;
+    do {
+        cop__batch_init(&batch, peers->base.space, sizeof peers->base.space);
+        has_more = cop__link_gather(&conn->link, &batch);
+        if (batch.bytes == 0)
+            return;
+        peers->config.stats->acks_sent += batch.frames == 0;
+        conn->is_late = false;
+        error = cop__stream_write(&conn->stream, &batch);
+    } while (error == 0 && has_more);
+    if (error < 0)
+        cop__conn_lost(conn, error);
+}
+
+static void flush_peer(struct cop__peer *peer)
+{
+    if (peer->open && !peer->open->stream.pending)
+        flush_conn(peer->open);
+    cop__peer_weigh(peer);
+}
+
+static struct cop__peer *take_dirty(struct cop__peers *peers)
+{
+    struct cop__peer *peer = peers->dirty;
+    peers->dirty = peer->next_dirty;
+    if (!peers->dirty)
+        peers->dirty_end = &peers->dirty;
+    peer->is_dirty = false;
+    return peer;
+}
+
+/* Who can be written to does not wait while connections to others are begun. */
+static void begin_wanted(struct cop__peers *peers)
+{
+    while (peers->wanted) {
+        struct cop__peer *peer = peers->wanted;
+        peers->wanted = peer->next_wanted;
+        if (!peers->wanted)
+            peers->wanted_end = &peers->wanted;
+        peer->is_wanted = false;
+        cop__peer_connect(peer);
+        /* What waits for it counts from now on. */
+        cop__peer_mark_dirty(peer);
+    }
+}
+
+void cop__peers_flush(struct cop__peers *peers)
+{
+    /* The space is read into as well: not before all of that is taken. */
+    COP_ASSERT(!peers->base.is_reading);
+    while (peers->dirty || peers->wanted) {
+        while (peers->dirty) {
+            flush_peer(take_dirty(peers));
+            if (!peers->dirty)
+                check_backlog(peers);
+        }
+        begin_wanted(peers);
+    }
+    mind_heard(peers);
 }
 
 /* ---- what the node wants --------------------------------------------------------- */
@@ -261,7 +317,7 @@ int cop__peers_send(struct cop__peers *peers, cop_id id, const struct cop_frame 
     if (peer->open)
         peer->open->is_used = true;
     cop__peer_mark_dirty(peer);
-    cop__peer_connect(peer);
+    want(peer);
     return 0;
 }
 
@@ -286,7 +342,7 @@ int cop__peers_keep(struct cop__peers *peers, cop_id id)
     if (!peer)
         return COP_ENOMEM;
     set_keep(peer, true);
-    cop__peer_connect(peer);
+    want(peer);
     return 0;
 }
 
@@ -298,6 +354,15 @@ int cop__peers_release(struct cop__peers *peers, cop_id id)
     return 0;
 }
 
+void cop__peers_renew(struct cop__peers *peers)
+{
+    for (struct cop__conn *conn = peers->first, *next; conn; conn = next) {
+        next = conn->next;
+        if (!cop__stream_is_current(&conn->stream))
+            cop__conn_renew(conn);
+    }
+}
+
 int cop__peers_cut(struct cop__peers *peers, cop_id id)
 {
     struct cop__peer *peer = cop__map_get(&peers->table, id);
@@ -307,14 +372,27 @@ int cop__peers_cut(struct cop__peers *peers, cop_id id)
     return 0;
 }
 
-void cop__peers_answer(struct cop__peers *peers, uint64_t guest,
-                       const struct cop_buf *bytes)
+static struct cop__conn *find_guest(const struct cop__peers *peers, uint64_t guest)
 {
     struct cop__conn *conn = peers->first;
     while (conn && (conn->state != COP__CONN_GUEST || conn->guest != guest))
         conn = conn->next;
+    return conn;
+}
+
+void cop__peers_answer(struct cop__peers *peers, uint64_t guest,
+                       const struct cop_buf *bytes)
+{
+    struct cop__conn *conn = find_guest(peers, guest);
     if (conn)
         cop__conn_answer(conn, bytes);
+}
+
+bool cop__peers_guest_is(const struct cop__peers *peers, uint64_t guest,
+                         const char *name)
+{
+    const struct cop__conn *conn = find_guest(peers, guest);
+    return conn && cop__stream_is_named(&conn->stream, name);
 }
 
 /* ---- life ------------------------------------------------------------------------ */
@@ -331,8 +409,10 @@ int cop__peers_create(const struct cop__peers_config *config, struct cop__peers 
     cop__map_init(&peers->table);
     cop__alarm_init(&peers->tell, on_tell);
     peers->dirty_end = &peers->dirty;
+    peers->wanted_end = &peers->wanted;
     peers->base.loop = config->loop;
     peers->base.runner = config->runner;
+    peers->base.tls = config->tls;
     peers->base.events = &cop__conn_events;
     peers->base.reads = &config->stats->reads;
     peers->base.writes = &config->stats->writes;

@@ -34,6 +34,7 @@ struct cop__peers_config {
     struct cop__clock *clock;
     uv_loop_t *loop;
     struct cop__runner *runner; /* may be NULL */
+    struct cop__tls *tls;       /* may be NULL */
     const struct cop_log *log;
     struct cop__tcp_stats *stats;
     int listen_fd; /* owned from now on; -1 for none */
@@ -41,7 +42,8 @@ struct cop__peers_config {
     uint32_t strangers_max;
 
     int (*address)(void *context, cop_id id, struct cop__address *out);
-    void *address_context;
+    int (*name_of)(void *context, cop_id id, char *out, size_t size); /* or NULL */
+    void *address_context;                                            /* of both */
     /* PEER_UP, PEER_DOWN, RECV and SENT; may be called from inside the functions below. */
     void (*event)(void *context, const struct cop_event *event);
     /* The latest incarnation of a member that anybody has told us of. */
@@ -70,9 +72,16 @@ int cop__peers_release(struct cop__peers *peers, cop_id id);
 void cop__peers_answer(struct cop__peers *peers, uint64_t guest,
                        const struct cop_buf *bytes);
 
+/* Whether a guest that is still there has proved to be called this. */
+bool cop__peers_guest_is(const struct cop__peers *peers, uint64_t guest,
+                         const char *name);
+
 /* Writes what was sent since the last time: one system call for each peer. */
 void cop__peers_flush(struct cop__peers *peers);
 bool cop__peers_is_dirty(const struct cop__peers *peers);
+
+/* Makes connections again whose keys are no longer accepted. */
+void cop__peers_renew(struct cop__peers *peers);
 
 /* Breaks the connection to a member as if the network had (tests). COP_ENOENT if there is
  * none. */

@@ -36,6 +36,18 @@ void cop__stream_init(struct cop__stream *stream, struct cop__stream_base *base)
 
 static bool is_closed(const struct cop__stream *stream) { return stream->fd < 0; }
 
+/* One that we made, and that is not ours to use yet, was never connected. */
+static void end(struct cop__stream *stream, int error)
+{
+    bool was_ours = stream->is_shaking && stream->is_maker;
+    if (was_ours)
+        stream->base->events->connected(stream, error);
+    else
+        stream->base->events->ended(stream, error);
+}
+
+static void decrypt(struct cop__stream *stream, struct cop__bytes in);
+
 /* One read. Whether there may be more. */
 static bool read_once(struct cop__stream *stream)
 {
@@ -44,13 +56,16 @@ static bool read_once(struct cop__stream *stream)
     ++*base->reads;
     if (count > 0) {
         base->is_reading = true;
-        base->events->bytes(stream, base->space, (size_t)count);
+        if (stream->channel)
+            decrypt(stream, (struct cop__bytes){base->space, (uint32_t)count});
+        else
+            base->events->bytes(stream, base->space, (size_t)count);
         base->is_reading = false;
         return count == COP__STREAM_SPACE && !is_closed(stream);
     }
     if (count < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
-    base->events->ended(stream, count == 0 ? UV_EOF : -errno);
+    end(stream, count == 0 ? UV_EOF : -errno);
     return false;
 }
 
@@ -72,7 +87,7 @@ static void on_broken(struct cop__stream *stream)
         on_readable(stream);
     } while (!is_closed(stream) && *stream->base->reads == reads + READS_MAX);
     if (!is_closed(stream))
-        stream->base->events->ended(stream, UV_ECONNRESET);
+        end(stream, UV_ECONNRESET);
 }
 
 /* ---- events of libuv ------------------------------------------------------------- */
@@ -94,6 +109,8 @@ static int poll_for(struct cop__stream *stream, int events)
     return uv_poll_start(&stream->uv, events, on_event);
 }
 
+static int begin_shaking(struct cop__stream *stream);
+
 static void on_connect(struct cop__stream *stream)
 {
     int error = 0;
@@ -101,8 +118,12 @@ static void on_connect(struct cop__stream *stream)
     stream->is_connecting = false;
     if (getsockopt(stream->fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0)
         error = errno;
+    error = -error;
     uv_poll_stop(&stream->uv);
-    stream->base->events->connected(stream, -error);
+    if (error == 0 && stream->is_shaking)
+        error = begin_shaking(stream);
+    if (error != 0 || !stream->is_shaking)
+        stream->base->events->connected(stream, error);
 }
 
 static void on_event(uv_poll_t *uv, int status, int events)
@@ -148,6 +169,9 @@ static int tune_tcp(int fd)
         {IPPROTO_TCP, TCP_KEEPCNT, PROBES},
         {IPPROTO_TCP, TCP_USER_TIMEOUT, SILENCE_MS},
         {IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_MAX},
+        /* Most connections carry a small frame now and then. What is lost of it is sent
+         * again at an even pace: doubling would make a bad link look like a death. */
+        {IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, 1},
     };
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
         int error = set_option(fd, options[i].level, options[i].name, options[i].value);
@@ -157,18 +181,45 @@ static int tune_tcp(int fd)
     return 0;
 }
 
-int cop__stream_adopt(struct cop__stream *stream, int fd, int family)
+/* Takes the descriptor, whoever made the connection. */
+static int take_socket(struct cop__stream *stream, int fd, int family)
 {
+    struct cop__tls *tls = family == AF_UNIX ? NULL : stream->base->tls;
     int error = family == AF_UNIX ? 0 : tune_tcp(fd);
+    if (error == 0 && tls &&
+        cop__channel_create(tls, !stream->is_maker, &stream->channel) != 0)
+        error = UV_ENOMEM;
     if (error == 0)
         error = uv_poll_init(stream->base->loop, &stream->uv, fd);
     if (error != 0) {
+        cop__channel_destroy(stream->channel);
+        stream->channel = NULL;
         close(fd);
         return error;
     }
+    stream->is_shaking = stream->channel != NULL;
     stream->uv.data = stream;
     stream->fd = fd;
     return 0;
+}
+
+/* Whoever could write to our files, or trace us, is not kept out by asking it. */
+static bool is_same_user(int fd)
+{
+    struct ucred peer;
+    socklen_t length = sizeof peer;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0)
+        return false;
+    return peer.uid == geteuid() || peer.uid == 0;
+}
+
+int cop__stream_adopt(struct cop__stream *stream, int fd, int family)
+{
+    if (family == AF_UNIX && !is_same_user(fd)) {
+        close(fd);
+        return UV_EACCES;
+    }
+    return take_socket(stream, fd, family);
 }
 
 int cop__stream_connect(struct cop__stream *stream, const struct sockaddr *address,
@@ -178,7 +229,8 @@ int cop__stream_connect(struct cop__stream *stream, const struct sockaddr *addre
     if (fd < 0)
         return -errno;
     /* libuv looks at the descriptor first; before connecting it cannot be in error. */
-    int error = cop__stream_adopt(stream, fd, address->sa_family);
+    stream->is_maker = true;
+    int error = take_socket(stream, fd, address->sa_family);
     if (error != 0)
         return error;
     while (connect(fd, address, length) != 0) {
@@ -189,7 +241,9 @@ int cop__stream_connect(struct cop__stream *stream, const struct sockaddr *addre
         if (errno != EINTR)
             return -errno;
     }
-    return 1;
+    if (address->sa_family == AF_UNIX && !is_same_user(fd))
+        return UV_EACCES;
+    return stream->is_shaking ? begin_shaking(stream) : 1;
 }
 
 /* ---- writing --------------------------------------------------------------------- */
@@ -221,7 +275,7 @@ static void on_writable(struct cop__stream *stream)
                          pending->length - pending->done};
     ssize_t done = send_spans(stream, &rest, 1);
     if (done < 0) {
-        stream->base->events->ended(stream, (int)done);
+        end(stream, (int)done);
         return;
     }
     pending->done += (size_t)done;
@@ -231,8 +285,8 @@ static void on_writable(struct cop__stream *stream)
     stream->pending = NULL;
     int error = poll_for(stream, UV_READABLE);
     if (error != 0)
-        stream->base->events->ended(stream, error);
-    else
+        end(stream, error);
+    else if (!stream->is_shaking)
         stream->base->events->drained(stream);
 }
 
@@ -270,9 +324,159 @@ static int write_later(struct cop__stream *stream, const struct cop__batch *batc
     return error != 0 ? error : 1;
 }
 
+/* ---- encrypted ------------------------------------------------------------------- */
+
+/* Bytes that have to wait, behind those that wait already. */
+static int keep_rest(struct cop__stream *stream, const uint8_t *bytes, size_t length)
+{
+    struct cop__pending *old = stream->pending;
+    size_t before = old ? old->length : 0;
+    struct cop__pending *pending = realloc(old, sizeof *pending + before + length);
+    if (!pending)
+        return UV_ENOMEM;
+    memcpy(pending->bytes + before, bytes, length);
+    pending->length = before + length;
+    if (!old)
+        pending->done = 0;
+    stream->pending = pending;
+    return old ? 0 : poll_for(stream, UV_READABLE | UV_WRITABLE);
+}
+
+/* Writes what the channel has made. 0, also if some of it is pending; or the error. */
+static int post(struct cop__stream *stream)
+{
+    struct cop__outbox *out = &stream->base->out;
+    struct iovec all = {out->bytes, out->used};
+    ssize_t done = 0;
+    if (all.iov_len == 0)
+        return 0;
+    out->used = 0;
+    if (!stream->pending)
+        done = send_spans(stream, &all, 1);
+    if (done < 0)
+        return (int)done;
+    size_t rest = all.iov_len - (size_t)done;
+    return rest == 0 ? 0 : keep_rest(stream, out->bytes + done, rest);
+}
+
+static int error_of(ssize_t error)
+{
+    switch (error) {
+    case COP_ENOMEM:
+        return UV_ENOMEM;
+    case COP_ELOST:
+        return UV_EOF;
+    default:
+        return COP__STREAM_UNPROVEN;
+    }
+}
+
+/* 1: the other side has proved itself. 0: not yet. Otherwise the error. */
+static int shake(struct cop__stream *stream, struct cop__bytes *in)
+{
+    int done = cop__channel_shake(stream->channel, in, &stream->base->out);
+    int error = post(stream); /* an alert, too, if it can be had */
+    if (done < 0)
+        return error_of(done);
+    return error != 0 ? error : done;
+}
+
+static int begin_shaking(struct cop__stream *stream)
+{
+    struct cop__bytes nothing = {NULL, 0};
+    int error = shake(stream, &nothing);
+    if (error == 0 && !stream->pending)
+        error = poll_for(stream, UV_READABLE);
+    return error;
+}
+
+/* Whether there may be more of it. */
+static bool decrypt_some(struct cop__stream *stream, struct cop__bytes *in)
+{
+    struct cop__stream_base *base = stream->base;
+    ssize_t got = cop__channel_read(stream->channel, in, base->plain,
+                                    sizeof base->plain, &base->out);
+    int error = post(stream);
+    if (got < 0 || error != 0)
+        end(stream, got < 0 ? error_of(got) : error);
+    else if (got > 0)
+        base->events->bytes(stream, base->plain, (size_t)got);
+    return got > 0 && error == 0 && !is_closed(stream) && in->length > 0;
+}
+
+static void decrypt(struct cop__stream *stream, struct cop__bytes in)
+{
+    if (stream->is_shaking) {
+        int done = shake(stream, &in);
+        if (done < 0)
+            end(stream, done);
+        if (done != 1)
+            return;
+        stream->is_shaking = false;
+        if (stream->is_maker)
+            stream->base->events->connected(stream, 0);
+        if (is_closed(stream) || in.length == 0)
+            return;
+    }
+    while (decrypt_some(stream, &in))
+        ;
+}
+
+/* Each span is one record, or several if it is long; they are written together. */
+static int write_encrypted(struct cop__stream *stream, const struct cop__batch *batch)
+{
+    struct cop__outbox *out = &stream->base->out;
+    int error = 0;
+    for (uint32_t i = 0; i < batch->count; i++) {
+        const uint8_t *at = batch->spans[i].iov_base;
+        size_t left = batch->spans[i].iov_len;
+        while (left > 0 && error == 0) {
+            size_t count = left < COP__RECORD_PLAIN ? left : COP__RECORD_PLAIN;
+            if (out->used + COP__OUTBOX_ROOM > sizeof out->bytes)
+                error = post(stream);
+            if (error == 0 && cop__channel_write(stream->channel, at, count, out) != 0)
+                error = UV_ENOMEM;
+            at += count;
+            left -= count;
+        }
+    }
+    if (error == 0)
+        error = post(stream);
+    out->used = 0;
+    return error != 0 ? error : stream->pending != NULL;
+}
+
+enum cop__fault cop__stream_fault(const struct cop__stream *stream, const char **detail)
+{
+    *detail = stream->channel ? cop__channel_detail(stream->channel) : "";
+    return stream->channel ? cop__channel_fault(stream->channel) : COP__FAULT_BROKEN;
+}
+
+int cop__stream_reject(struct cop__stream *stream, enum cop__fault fault)
+{
+    if (stream->channel)
+        cop__channel_reject(stream->channel, fault);
+    return COP__STREAM_UNPROVEN;
+}
+
+bool cop__stream_is_named(const struct cop__stream *stream, const char *name)
+{
+    return !stream->channel || cop__channel_is_named(stream->channel, name);
+}
+
+bool cop__stream_is_current(const struct cop__stream *stream)
+{
+    return !stream->channel || stream->is_shaking ||
+           cop__channel_is_current(stream->channel);
+}
+
+/* ---- both ------------------------------------------------------------------------ */
+
 int cop__stream_write(struct cop__stream *stream, struct cop__batch *batch)
 {
-    COP_ASSERT(!stream->pending && !is_closed(stream));
+    COP_ASSERT(!stream->pending && !is_closed(stream) && !stream->is_shaking);
+    if (stream->channel)
+        return write_encrypted(stream, batch);
     ssize_t done = send_spans(stream, batch->spans, batch->count);
     if (done < 0)
         return (int)done;
@@ -298,6 +502,8 @@ bool cop__stream_close(struct cop__stream *stream)
         return false;
     free(stream->pending);
     stream->pending = NULL;
+    cop__channel_destroy(stream->channel);
+    stream->channel = NULL;
     let_run(stream, false);
     uv_close((uv_handle_t *)&stream->uv, on_close);
     close(stream->fd);

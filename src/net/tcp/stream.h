@@ -7,11 +7,14 @@
 
 #include "net/tcp/link.h"
 #include "net/tcp/runner.h"
+#include "net/tls/channel.h"
 
 /*
  * A stream of bytes between two processes: TCP or a Unix socket. What is above knows only
- * these functions and events, so that encryption can be put in here without a change there:
- * it would report `connected` after its own handshake and hand up plain bytes.
+ * these functions and events. TCP is encrypted if the base has something to do that with:
+ * then `connected` comes after the other side has proved who it is, and before that no byte
+ * of a connection that was taken is handed up. Unix sockets are not: the kernel says who is
+ * at the other end, and whoever is neither this user nor root is not adopted.
  *
  * libuv says when a socket is ready; reading and writing is done here, with one system call
  * for each message and no signal if the other side is gone. Errors are libuv's (negative
@@ -37,7 +40,10 @@ struct cop__stream_base {
     const struct cop__stream_events *events;
     uint64_t *reads, *writes; /* system calls, counted where others want to see them */
     bool is_reading;          /* `bytes` is being called: its data are in the space */
+    struct cop__tls *tls;     /* for TCP; NULL: nothing is encrypted */
     uint8_t space[COP__STREAM_SPACE]; /* to read into; free for others in between */
+    uint8_t plain[COP__RECORD_PLAIN]; /* what was read, decrypted */
+    struct cop__outbox out;           /* what is to be written, encrypted */
 };
 
 struct cop__pending;
@@ -46,14 +52,23 @@ struct cop__stream {
     struct cop__stream_base *base;
     int fd; /* -1: there is nothing to be closed */
     bool is_connecting;
+    bool is_maker;                /* we made the connection */
+    bool is_shaking;              /* the other side has yet to prove who it is */
+    struct cop__channel *channel; /* NULL: not encrypted */
     struct cop__pending *pending; /* bytes that the kernel did not take yet */
 };
+
+/* The other side is not one of us: see cop__stream_fault. */
+#define COP__STREAM_UNPROVEN UV_EPROTO
 
 void cop__stream_init(struct cop__stream *stream, struct cop__stream_base *base);
 /* 1: connected at once. 0: `connected` will be called. Otherwise the error. */
 int cop__stream_connect(struct cop__stream *stream, const struct sockaddr *address,
                         socklen_t length);
-/* Takes a connected, non-blocking socket, and owns it even if it fails. */
+/*
+ * Takes a connected, non-blocking socket, and owns it even if it fails. UV_EACCES: it is a
+ * Unix socket of another user.
+ */
 int cop__stream_adopt(struct cop__stream *stream, int fd, int family);
 /* From now on `bytes` and `ended` come. */
 int cop__stream_read(struct cop__stream *stream);
@@ -64,6 +79,15 @@ void cop__stream_take(struct cop__stream *stream);
  * before `drained`. Otherwise the error (UV_ENOMEM too): the connection is of no more use.
  */
 int cop__stream_write(struct cop__stream *stream, struct cop__batch *batch);
+/* Why it ended with COP__STREAM_UNPROVEN, and what is known beyond that; until it is closed. */
+enum cop__fault cop__stream_fault(const struct cop__stream *stream,
+                                  const char **detail);
+/* Says why it is of no use although it is connected; returns COP__STREAM_UNPROVEN. */
+int cop__stream_reject(struct cop__stream *stream, enum cop__fault fault);
+/* Whether the other side has proved to be called this, where names are proved. */
+bool cop__stream_is_named(const struct cop__stream *stream, const char *name);
+/* Whether what it was made with is still accepted. */
+bool cop__stream_is_current(const struct cop__stream *stream);
 /* How many bytes are pending. */
 size_t cop__stream_backlog(const struct cop__stream *stream);
 /* Whether `closed` will be called; if not, there was nothing to close. */

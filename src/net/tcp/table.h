@@ -3,6 +3,7 @@
 #define COP_NET_TCP_TABLE_H
 
 #include "base/map.h"
+#include "net/tcp/limits.h"
 #include "net/tcp/notice.h"
 #include "net/tcp/peers.h"
 #include "net/tcp/stream.h"
@@ -30,19 +31,23 @@ struct cop__conn {
     struct cop__peers *peers;
     struct cop__peer *peer;  /* NULL for a stranger or a guest */
     uint64_t guest;          /* its number */
+    cop__origin origin;      /* of theirs; 0 if it has none, or is ours */
     struct cop__alarm alarm; /* the handshake takes too long; nobody uses it */
     struct cop__conn *next, *prev;
     enum cop__conn_state state;
     bool is_used;      /* since the alarm was last set */
     bool has_progress; /* it was good for something */
     bool is_late;      /* counts waited for a whole turn of `tell` */
+    bool is_wise;      /* theirs: it has said something that makes sense */
+    bool is_guilty;    /* theirs: it ends by its own fault */
 };
 
 struct cop__peer {
     struct cop__peers *peers;
     cop_id id;
     bool keep;
-    bool is_dirty;
+    bool is_dirty, is_wanted;
+    bool is_courteous; /* `again` is set to let the other side come first */
     uint32_t
         failures; /* connections and attempts in a row that were good for nothing */
     struct cop__conn *open, *attempt;
@@ -50,17 +55,19 @@ struct cop__peer {
     cop_incarnation sought; /* the latest life that a frame was for */
     cop_time patience;      /* until when attempts that begin now are repeated */
     uint64_t backlog;       /* its share of the statistics */
-    struct cop__peer *next_dirty;
+    struct cop__peer *next_dirty, *next_wanted;
     struct cop__acquaintance acquaintance;
 };
 
 struct cop__peers {
     struct cop__peers_config config;
     struct cop__map table;
-    struct cop__conn *first, *last; /* in the order in which they were made */
-    uint32_t strangers;             /* guests among them */
-    uint64_t guests;                /* how many there have been */
-    struct cop__peer *dirty, **dirty_end;
+    struct cop__conn *first, *last;         /* in the order in which they were made */
+    uint32_t strangers;                     /* guests among them */
+    uint64_t guests;                        /* how many there have been */
+    struct cop__peer *dirty, **dirty_end;   /* something is to be written */
+    struct cop__peer *wanted, **wanted_end; /* a connection is to be made */
+    struct cop__conn *heard; /* has brought frames since the last flush */
     struct cop__alarm tell;
     bool is_choked; /* the node knows that the backlog is too large */
 
@@ -76,6 +83,9 @@ struct cop__peers {
 
     struct cop__notice refused_them[COP__REFUSAL_COUNT];
     struct cop__notice refused_us[COP__REFUSAL_COUNT];
+    struct cop__notice unproven[COP__FAULT_COUNT], unproven_to_us[COP__FAULT_COUNT];
+    struct cop__notice too_often, foreign_user;
+    struct cop__limits limits;
     struct cop__notice nonsense, shortage, unreachable, overflow, strangers_full;
 
     struct cop__stream_base
@@ -89,7 +99,8 @@ struct cop__peer *cop__peer_get(struct cop__peers *peers, cop_id id);
 void cop__peer_mark_dirty(struct cop__peer *peer);
 /* Takes the present backlog of the peer into the statistics. */
 void cop__peer_weigh(struct cop__peer *peer);
-void cop__peers_tell_later(struct cop__peers *peers);
+/* Frames came that the other side does not know to have come. */
+void cop__peers_heard(struct cop__conn *conn);
 /* After a handle has been closed: the last one ends everything. */
 void cop__peers_handle_closed(struct cop__peers *peers);
 /* Events. */
@@ -129,13 +140,28 @@ void cop__conn_expect(struct cop__conn *conn);
 void cop__conn_review(struct cop__conn *conn);
 /* An open connection broke. */
 void cop__conn_lost(struct cop__conn *conn, int error);
+/* What it was made with is no longer accepted: another one takes its place. */
+void cop__conn_renew(struct cop__conn *conn);
 /* Bytes for a guest. */
 void cop__conn_answer(struct cop__conn *conn, const struct cop_buf *bytes);
 void cop__conn_say_bye(struct cop__conn *conn);
+
+/* ---- proof.c --------------------------------------------------------------------- */
+
+/* Whether the other side may be this member; whether it may join with this frame. */
+bool cop__conn_is_itself(const struct cop__conn *conn, cop_id id);
+bool cop__conn_is_own_join(const struct cop__conn *conn, const struct cop_frame *frame);
+/* Counts and logs: it joins by another's name; what a member sent was changed on the way;
+ * it did not prove to be one of us. */
+void cop__conn_say_impostor(struct cop__conn *conn);
+void cop__conn_say_changed(struct cop__conn *conn);
+void cop__conn_say_unproven(struct cop__conn *conn);
 
 /* ---- accept.c -------------------------------------------------------------------- */
 
 int cop__accept_start(struct cop__peers *peers);
 void cop__accept_stop(struct cop__peers *peers);
+/* Closes the stranger that has waited longest; false if there is none. */
+bool cop__accept_make_room(struct cop__peers *peers);
 
 #endif

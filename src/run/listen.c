@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "listen.h"
+#include "run/listen.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -36,7 +36,7 @@ static bool is_abandoned(const struct sockaddr_un *address)
     return refused;
 }
 
-int listen_unix(const char *path)
+int cop__listen_unix(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     size_t length = strlen(path);
@@ -74,14 +74,15 @@ static int listen_tcp(const struct sockaddr *address, socklen_t length)
     return fd;
 }
 
-int listen_address(const struct cop__address *address)
+int cop__listen_address(const struct cop__address *address)
 {
     if (address->storage.ss_family == AF_UNIX)
-        return listen_unix(((const struct sockaddr_un *)&address->storage)->sun_path);
+        return cop__listen_unix(
+            ((const struct sockaddr_un *)&address->storage)->sun_path);
     return listen_tcp((const struct sockaddr *)&address->storage, address->length);
 }
 
-int listen_loopback(uint16_t *port)
+int cop__listen_loopback(uint16_t *port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};
     socklen_t length = sizeof address;

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "run/gather.h"
+
+#include "net/tcp/clock.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define PAUSE (10 * COP_MSEC)
+#define AT_ONCE 64 /* attempts under way */
+#define GUESTS 64  /* connections of others that are looked at */
+
+struct attempt {
+    cop_id id;
+    int fd;
+};
+
+struct cop__gather {
+    struct cop__gather_config config;
+    struct cop__clock clock;
+    struct cop__alarm alarm;
+    cop_time deadline;
+    struct attempt attempts[AT_ONCE];
+    uint32_t attempt_count;
+    int guests[GUESTS];
+    uint32_t guest_count;
+    bool has_guest; /* somebody has begun */
+    uint32_t missing;
+    cop_id next; /* to be tried; goes round */
+    bool is_found[];
+};
+
+/* ---- ends ------------------------------------------------------------------------ */
+
+static void on_closed(void *context) { free(context); }
+
+void cop__gather_close(struct cop__gather *gather)
+{
+    for (uint32_t i = 0; i < gather->attempt_count; i++)
+        close(gather->attempts[i].fd);
+    for (uint32_t i = 0; i < gather->guest_count; i++)
+        close(gather->guests[i]);
+    cop__alarm_stop(&gather->clock, &gather->alarm);
+    cop__clock_close(&gather->clock, on_closed);
+}
+
+/* ---- others who speak ------------------------------------------------------------ */
+
+void cop__gather_guest(struct cop__gather *gather, int fd)
+{
+    if (gather->guest_count < GUESTS)
+        gather->guests[gather->guest_count++] = fd;
+    else
+        close(fd);
+}
+
+/* Who is also only looking closes without a word; who has begun says hello. */
+static void look_at_guests(struct cop__gather *gather)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < gather->guest_count; i++) {
+        char byte;
+        ssize_t got = recv(gather->guests[i], &byte, 1, MSG_DONTWAIT | MSG_PEEK);
+        if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+            gather->guests[kept++] = gather->guests[i];
+            continue;
+        }
+        gather->has_guest |= got > 0;
+        close(gather->guests[i]);
+    }
+    gather->guest_count = kept;
+}
+
+/* ---- looking for others ---------------------------------------------------------- */
+
+static void found(struct cop__gather *gather, cop_id id)
+{
+    gather->is_found[id] = true;
+    gather->missing--;
+}
+
+static void try_one(struct cop__gather *gather, cop_id id)
+{
+    struct cop__address address;
+    if (gather->config.address(gather->config.context, id, &address) != 0)
+        return;
+    int fd = socket(address.storage.ss_family,
+                    SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return; /* in the next round */
+    int failed = connect(fd, (const struct sockaddr *)&address.storage, address.length);
+    /* A full queue of one who listens is EAGAIN, with Unix sockets. */
+    if (failed && errno == EINPROGRESS) {
+        gather->attempts[gather->attempt_count++] = (struct attempt){id, fd};
+        return;
+    }
+    if (!failed || errno == EAGAIN)
+        found(gather, id);
+    close(fd);
+}
+
+static void look_at_attempts(struct cop__gather *gather)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < gather->attempt_count; i++) {
+        struct attempt attempt = gather->attempts[i];
+        struct pollfd ready = {.fd = attempt.fd, .events = POLLOUT};
+        int error = 0;
+        socklen_t length = sizeof error;
+        if (poll(&ready, 1, 0) <= 0) {
+            gather->attempts[kept++] = attempt;
+            continue;
+        }
+        if (getsockopt(attempt.fd, SOL_SOCKET, SO_ERROR, &error, &length) == 0 &&
+            error == 0 && !gather->is_found[attempt.id])
+            found(gather, attempt.id);
+        close(attempt.fd);
+    }
+    gather->attempt_count = kept;
+}
+
+static bool is_tried(const struct cop__gather *gather, cop_id id)
+{
+    for (uint32_t i = 0; i < gather->attempt_count; i++)
+        if (gather->attempts[i].id == id)
+            return true;
+    return false;
+}
+
+/* Goes once round those that are missing, as far as there is room. */
+static void try_more(struct cop__gather *gather)
+{
+    uint32_t count = gather->config.count;
+    for (uint32_t i = 0; i < count && gather->attempt_count < AT_ONCE; i++) {
+        cop_id id = gather->next;
+        gather->next = (id + 1) % count;
+        if (!gather->is_found[id] && !is_tried(gather, id))
+            try_one(gather, id);
+    }
+}
+
+/* ---- time ------------------------------------------------------------------------ */
+
+static void on_alarm(struct cop__alarm *alarm, cop_time now)
+{
+    struct cop__gather *gather =
+        (struct cop__gather *)((char *)alarm - offsetof(struct cop__gather, alarm));
+    look_at_guests(gather);
+    look_at_attempts(gather);
+    try_more(gather);
+    if (gather->missing > 0 && !gather->has_guest && now < gather->deadline) {
+        cop__alarm_start(&gather->clock, &gather->alarm, now + PAUSE);
+        return;
+    }
+    struct cop__gather_config config = gather->config;
+    uint32_t missing = gather->missing;
+    cop__gather_close(gather);
+    config.done(config.context, missing);
+}
+
+int cop__gather_create(const struct cop__gather_config *config,
+                       struct cop__gather **out)
+{
+    struct cop__gather *gather = calloc(1, sizeof *gather + config->count);
+    int error = gather ? cop__clock_init(&gather->clock, config->loop) : UV_ENOMEM;
+    if (error != 0) {
+        free(gather);
+        return error == UV_ENOMEM ? COP_ENOMEM : COP_EIO;
+    }
+    cop_time now = cop__clock_now();
+    gather->config = *config;
+    gather->clock.context = gather;
+    gather->missing = config->count;
+    found(gather, config->self);
+    gather->deadline = config->patience_ns > COP_TIME_NEVER - now
+                           ? COP_TIME_NEVER
+                           : now + config->patience_ns;
+    cop__alarm_init(&gather->alarm, on_alarm);
+    cop__alarm_start(&gather->clock, &gather->alarm, now);
+    *out = gather;
+    return 0;
+}

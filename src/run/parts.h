@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COP_RUN_PARTS_H
+#define COP_RUN_PARTS_H
+
+#include "net/tcp/driver.h"
+#include "net/tcp/runner.h"
+#include "run/address.h"
+#include "run/envoy.h"
+#include "run/gather.h"
+#include "run/start.h"
+
+#include <coppice/run.h>
+#include <pthread.h>
+
+/*
+ * What the files of a run share. Nobody else includes it.
+ *
+ * Everything of a run is touched by one thread only, the one that runs its loop, but for
+ * `shared`, which is behind the mutex. The loop's thread changes `shared` too, and takes the
+ * mutex for it; what it alone writes it may read without. No callback is made with the mutex
+ * held.
+ */
+
+/* Something that the program wants, from when it was taken until `done`. */
+struct cop__call {
+    struct cop__call *next, **link; /* in the queue, or among those under way */
+    struct cop_request request;
+    /* One of these; or none. */
+    void (*done)(void *context, int status);
+    void (*probed)(void *context, int status, const struct cop_probe_result *result);
+    int (*ask)(struct cop_run *run,
+               void *argument); /* not for the node: for the loop */
+    void *argument;
+    struct cop_probe_result *result; /* with `done`: what a probe found goes here */
+    void *context;
+    uint64_t guest, guest_token; /* an invitation, for somebody outside */
+    uint8_t bytes[];             /* to be sent */
+};
+
+/* Outcomes of suspicions that the program was told. */
+struct cop__told {
+    uint64_t number; /* and one: 0 for none */
+    enum cop_outcome outcome;
+};
+
+struct cop__shared {
+    enum cop_run_state state;
+    int why; /* it is over */
+    cop_id self;
+    bool is_degraded;
+    struct cop_view *view; /* a copy of its own (cop__view_copy), or NULL */
+    bool wants_stop, wants_leave;
+    bool is_deaf; /* the loop cannot be woken any more */
+    struct cop__call *queue, **queue_end;
+    uint32_t queued;
+    size_t queued_bytes;
+};
+
+struct cop_run {
+    /* Set before it runs, and then never again. */
+    struct cop_settings settings; /* callbacks and flags; the strings are gone */
+    bool has_thread;
+    pthread_t thread;
+    struct cop_log log;
+    char name[64]; /* as views have it */
+    char where[COP__ADDRESS_TEXT];
+    char socket[COP__ADDRESS_TEXT]; /* to be removed at the end; "": none */
+    struct cop__address contact;    /* length 0: none */
+
+    struct cop__tls *tls; /* for TCP; NULL: nothing is encrypted */
+
+    uv_loop_t loop;
+    struct cop__runner runner;
+    struct cop__rider rider;
+    uv_async_t wake;
+    uv_check_t turn;
+    uv_poll_t door; /* takes and closes connections while there is no node */
+    int listen_fd;
+    bool is_dispatching, is_in_callback;
+
+    struct cop__start start;
+    struct cop_view *start_view;
+    cop_id id;
+    cop_incarnation incarnation;
+    bool had_node;    /* in this run */
+    bool was_member;  /* in this run */
+    bool is_alone;    /* and has said so */
+    bool is_unwanted; /* and has said so */
+    struct cop__tcp *tcp;
+    struct cop__envoy *envoy;
+    struct cop__gather *gather;
+    struct cop_stats stats;
+    struct cop__call *calls; /* under way at the node */
+    struct cop__told told[COP_SUSPICIONS_MAX];
+
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    struct cop__shared shared;
+};
+
+/* ---- settings.c ------------------------------------------------------------------ */
+
+/* The settings as this version knows them. COP_EINVAL with a sentence. */
+int cop__settings_take(const struct cop_settings *given, struct cop_settings *out,
+                       char *message, size_t size);
+/* All that follows from them, and the listening socket. */
+int cop__settings_apply(struct cop_run *run, const struct cop_settings *settings,
+                        char *message, size_t size);
+
+/* ---- join.c ---------------------------------------------------------------------- */
+
+/* Becomes a member, or begins to ask. */
+int cop__join_begin(struct cop_run *run);
+/* Ends the node, or the asking, without a word. */
+void cop__join_close(struct cop_run *run);
+
+/* ---- door.c ---------------------------------------------------------------------- */
+
+/* Somebody who is no member asks. */
+void cop__door_guest(void *context, uint64_t guest, const struct cop_buf *command);
+void cop__door_invited(struct cop_run *run, const struct cop__call *call, int status,
+                       const struct cop_buf *result);
+/* While there is no node connections are closed. */
+int cop__door_init(struct cop_run *run);
+void cop__door_watch(struct cop_run *run);
+
+/* ---- calls.c --------------------------------------------------------------------- */
+
+/* Whether this is the thread of the loop. Without a thread of its own it always is. */
+bool cop__run_is_here(const struct cop_run *run);
+/* Wakes the loop up; with the mutex held. */
+void cop__run_wake(struct cop_run *run);
+/* Hands a call to the node. On failure it is still the caller's. */
+int cop__call_submit(struct cop_run *run, struct cop__call *call);
+/* The driver says that one has ended. */
+void cop__call_complete(void *context, uint64_t token, int status,
+                        struct cop_buf *result);
+/* All that are under way end. */
+void cop__calls_end(struct cop_run *run, int status);
+/* Those that came from other threads. */
+void cop__calls_take_queue(struct cop_run *run);
+
+/* ---- tell.c ---------------------------------------------------------------------- */
+
+void cop__tell_log(void *context, enum cop_log_level level, const char *line);
+/* The view is this one now. COP_ENOMEM. */
+int cop__tell_view(struct cop_run *run, const struct cop_view *view);
+void cop__tell_degraded(void *context, bool is_degraded);
+void cop__tell_message(void *context, cop_id from, cop_incarnation incarnation,
+                       struct cop_buf *bytes);
+void cop__tell_suspicions(void *context);
+void cop__tell_out(struct cop_run *run, int why);
+/* For everyone who waits. */
+void cop__tell_state(struct cop_run *run, enum cop_run_state state);
+
+/* ---- run.c ----------------------------------------------------------------------- */
+
+/* This run is over: whatever it has is closed, and the program is told. */
+void cop__run_end(struct cop_run *run, int why);
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COP_TOOLS_FOLLOW_H
+#define COP_TOOLS_FOLLOW_H
+
+#include "local.h"
+
+/*
+ * The agent that a command listens to. Where any member of a local cluster will do, one that
+ * is gone, does not answer any more or is out of the view is replaced by another.
+ */
+struct follow {
+    struct local *local; /* NULL: the agent at `agent` */
+    const char *agent;   /* a socket */
+    const char *from;    /* this member and no other; NULL: any */
+    const char *command; /* whose messages these are */
+    /* Filled: */
+    struct client client;
+    cop_id slot;    /* of a local cluster */
+    uint32_t moves; /* how often another had to be found */
+};
+
+/* Finds the agent, and gives its view: 0, or an exit code after one line. */
+int follow_open(struct follow *follow, struct roll *roll);
+void follow_close(struct follow *follow);
+
+/*
+ * Asks with a verb that is answered when the number `known` is no longer the present one, and
+ * waits, for as long as need be. 0; an exit code after one line if nobody is left to ask.
+ * After a move the question was asked anew, with 0.
+ */
+int follow_next(struct follow *follow, enum verb verb, uint64_t known,
+                struct client_reply *out);
+
+#endif
