@@ -198,6 +198,7 @@ enum cop_phase {
     COP_PHASE_REPLY,   /* nothing was heard: lost, or silent */
     COP_PHASE_BULK,
 };
+/* Its name, e.g. "check". */
 const char *cop_phase_name(enum cop_phase phase);
 
 /* Tags as they are in an upcall, one after the other. */
@@ -217,8 +218,9 @@ struct cop_upcall {
     const uint8_t *bytes; /* CHECK, RUN: the request; REPLY; RESOLVE: the 16 bytes */
     uint32_t length;
 };
-/* Reads an UPCALL effect, or the record in it; borrowed from it. COP_EMALFORMED: it is none. */
+/* Reads an UPCALL effect; borrowed from it. COP_EMALFORMED: it is none. */
 int cop_upcall(const struct cop_effect *effect, struct cop_upcall *out);
+/* The same from the record in it. */
 int cop_upcall_read(const struct cop_buf *record, struct cop_upcall *out);
 
 /*
@@ -227,8 +229,10 @@ int cop_upcall_read(const struct cop_buf *record, struct cop_upcall *out);
  * from here by its group (`handle` 0). COP_ENOENT.
  */
 int cop_bcast_nchildren(const struct cop_node *node, uint64_t handle, uint64_t group);
+/* Members in the sub-tree of a child, itself included. */
 int cop_child_nodes(const struct cop_node *node, uint64_t handle, uint64_t group,
                     uint32_t child);
+/* Tags of all of them. */
 int cop_child_entities(const struct cop_node *node, uint64_t handle, uint64_t group,
                        uint32_t child);
 /* How long a child is waited for without HEAL: depth x round trip + service time; 0 if there
@@ -241,8 +245,9 @@ const char *cop_group_name(const struct cop_node *node, uint64_t group);
 /* What a group is called on the wire: 16 bytes of a cryptographic digest over its service and
  * its ordered members and tags. COP_ENOENT. */
 int cop_group_digest(const struct cop_node *node, uint64_t group, uint8_t out[16]);
-/* How many groups, and calls, this node keeps anything of. */
+/* How many groups this node keeps anything of. */
 uint32_t cop_node_groups(const struct cop_node *node);
+/* How many calls: nothing may stay for ever. */
 uint32_t cop_node_calls(const struct cop_node *node);
 
 /* ---- results --------------------------------------------------------------------- */
@@ -267,23 +272,27 @@ struct cop_bcast_result {
 };
 /* Reads the result of a COMPLETE; `bytes` is borrowed from it. */
 int cop_bcast_result(const struct cop_buf *result, struct cop_bcast_result *out);
+/* Frees the failures. */
 void cop_bcast_result_free(struct cop_bcast_result *result);
 
-/* SUM, MIN, MAX: how many there are, and the i-th. */
+/* SUM, MIN, MAX: how many integers there are. */
 uint32_t cop_values(const struct cop_bcast_result *result);
+/* The i-th of them. */
 int64_t cop_value(const struct cop_bcast_result *result, uint32_t i);
-/* These walk through `bytes`: start with *at = 0; false at the end. By id; for TOP by value. */
+/* Walks through CONCAT by id, as the others below: start with *at = 0; false at the end. */
 bool cop_concat_next(const struct cop_bcast_result *result, uint32_t *at, cop_id *node,
                      const uint8_t **bytes, uint32_t *length);
 struct cop_id_range {
     cop_id first, last;
 };
+/* Walks through COUNT: a value, how many gave it, and in how many ranges of ids. */
 bool cop_count_next(const struct cop_bcast_result *result, uint32_t *at,
                     const uint8_t **bytes, uint32_t *length, uint32_t *count,
                     uint32_t *range_count);
 /* The i-th range of ids of the value that cop_count_next gave with this *at before it. */
 struct cop_id_range cop_count_range(const struct cop_bcast_result *result, uint32_t at,
                                     uint32_t i);
+/* Walks through TOP. */
 bool cop_top_next(const struct cop_bcast_result *result, uint32_t *at, int64_t *value,
                   cop_id *node);
 /* How many values v have 2^bit <= v < 2^(bit+1); bit 0 also has 0, bit 63 the negative. */
