@@ -5,7 +5,7 @@
 # each add one do not meet in this list. CONFIGURE_DEPENDS makes every build look again.
 
 # Folders of the pure core: no I/O, no clock, no thread. tests/style holds them to it.
-set(COPPICE_PURE_FOLDERS base wire tree view node roster detect sweep member letter probe stack)
+set(COPPICE_PURE_FOLDERS base wire tree view node roster detect sweep member letter probe coll stack)
 
 # coppice_sources(<out> <target> <pattern>...): what the patterns find, or an empty
 # translation unit, because an archive must have at least one object.
@@ -32,7 +32,7 @@ foreach(folder IN LISTS COPPICE_PURE_FOLDERS)
 endforeach()
 coppice_sources(sources coppice_pure ${patterns})
 add_library(coppice_pure STATIC ${sources})
-target_link_libraries(coppice_pure PRIVATE coppice_flags)
+target_link_libraries(coppice_pure PRIVATE coppice_flags OpenSSL::Crypto)
 
 coppice_sources(sources coppice_sim ${PROJECT_SOURCE_DIR}/src/sim/*.c)
 add_library(coppice_sim STATIC ${sources})

@@ -107,6 +107,7 @@ static int explore_tree(const struct options *options, const struct cop_shape *s
         .quorum = strcmp(options->protocol, "member") == 0 ? COP_QUORUM_MAJORITY
                                                            : COP_QUORUM_FIXED,
         .outcome = options->outcome,
+        .coll = strcmp(options->protocol, "coll") == 0,
         .timers = options->timers,
         .reduce = !options->all_orders,
         .depth_max = (uint32_t)options->depth,
@@ -204,9 +205,10 @@ static int run(const struct options *options)
 {
     struct total total = {.exhausted = true, .begun_ns = now_ns()};
     if (strcmp(options->protocol, "probe") != 0 &&
-        strcmp(options->protocol, "member") != 0)
+        strcmp(options->protocol, "member") != 0 &&
+        strcmp(options->protocol, "coll") != 0)
         return fail(EXIT_USAGE,
-                    "explore: unknown protocol '%s': there are probe and member",
+                    "explore: unknown protocol '%s': there are probe, member and coll",
                     options->protocol);
     if (options->root >= options->nodes)
         return fail(EXIT_USAGE, "explore: --root must be below --nodes (%" PRIu64 ")",
@@ -234,7 +236,7 @@ int cmd_explore(int argc, char **argv)
                               .crashes = 1,
                               .memory_mib = 4096};
     const struct args_option table[] = {
-        {0, "protocol", "NAME", "what the nodes do: probe, member", ARGS_TEXT,
+        {0, "protocol", "NAME", "what the nodes do: probe, member, coll", ARGS_TEXT,
          &options.protocol, 0, 0},
         {'n', "nodes", "N", "how many nodes", ARGS_NUMBER, &options.nodes, 1,
          COP_SIM_EXPLORE_NODES},

@@ -33,6 +33,11 @@ static bool is_member(const struct options *options)
     return strcmp(options->protocol, "member") == 0;
 }
 
+static bool is_coll(const struct options *options)
+{
+    return strcmp(options->protocol, "coll") == 0;
+}
+
 /* What a run cost in real time. */
 struct costs {
     cop_time begun_ns, ended_ns; /* of the run itself, on the wall */
@@ -290,9 +295,10 @@ static char *script_text(const struct options *options)
     if (is_member(options))
         print_deaths(out, options);
     for (uint64_t i = 0; i < options->count && !is_member(options); i++)
-        fprintf(out, "at %" PRIu64 "ns probe %" PRIu64 " timeout %" PRIu64 "ns%s\n",
-                i * options->timeout_ns, options->root, options->timeout_ns,
-                options->outcome ? " outcome" : "");
+        fprintf(out, "at %" PRIu64 "ns %s %" PRIu64 " timeout %" PRIu64 "ns%s\n",
+                i * options->timeout_ns, is_coll(options) ? "bcast" : "probe",
+                options->root, options->timeout_ns,
+                options->outcome && !is_coll(options) ? " outcome" : "");
     if (!is_member(options))
         print_crashes(out, options);
     if (fclose(out) != 0) {
@@ -423,7 +429,8 @@ static int run_swarm(const struct options *options)
     struct cop_sim_swarm swarm = {
         .jobs = (uint32_t)options->jobs,
         .flags = (options->lies ? COP_SIM_SWARM_LIES : 0u) |
-                 (is_member(options) ? COP_SIM_SWARM_VIEWS : 0u),
+                 (is_member(options) ? COP_SIM_SWARM_VIEWS : 0u) |
+                 (is_coll(options) ? COP_SIM_SWARM_COLL : 0u),
         .progress = on_progress,
     };
     struct cop_sim_swarm_report report;
@@ -461,7 +468,7 @@ int cmd_sim(int argc, char **argv)
                               .jobs = cores > 0 ? (uint64_t)cores : 1,
                               .timeout_ns = 30 * COP_SEC};
     const struct args_option table[] = {
-        {0, "protocol", "NAME", "what the nodes do: probe, member", ARGS_TEXT,
+        {0, "protocol", "NAME", "what the nodes do: probe, member, coll", ARGS_TEXT,
          &options.protocol, 0, 0},
         {'n', "nodes", "N", "how many nodes", ARGS_NUMBER, &options.nodes, 1,
          COP_MEMBERS_MAX},
@@ -507,9 +514,10 @@ int cmd_sim(int argc, char **argv)
     int code;
     if (!args_parse(&args, argc, argv, &code))
         return code;
-    if (strcmp(options.protocol, "probe") != 0 && !is_member(&options))
+    if (strcmp(options.protocol, "probe") != 0 && !is_member(&options) &&
+        !is_coll(&options))
         return fail(EXIT_USAGE,
-                    "sim: unknown protocol '%s': there are probe and member",
+                    "sim: unknown protocol '%s': there are probe, member and coll",
                     options.protocol);
     if (options.swarm)
         return run_swarm(&options);

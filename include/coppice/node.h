@@ -99,7 +99,17 @@ enum cop_request_kind {
      * COP_ELOST it is no member any more; COP_ETIMEDOUT no view has come of it.
      */
     COP_REQUEST_DRAIN,
+    /* Collectives: see coppice/coll.h, which has their arguments. */
+    COP_REQUEST_SERVICE,
+    COP_REQUEST_UNSERVICE,
+    COP_REQUEST_GROUP,
+    COP_REQUEST_GROUP_END,
+    COP_REQUEST_BCAST,
+    COP_REQUEST_CHECKED,
+    COP_REQUEST_REPLY,
+    COP_REQUEST_RESOLVED,
 };
+struct cop_coll;
 
 struct cop_request {
     enum cop_request_kind kind;
@@ -114,6 +124,7 @@ struct cop_request {
     uint32_t length;        /* SEND: below 1 MiB */
     const char *name;       /* INVITE */
     cop_incarnation incarnation; /* INVITE; REPORT: 0 for the present life */
+    const struct cop_coll *coll; /* collectives */
 };
 
 struct cop_event {
@@ -144,6 +155,7 @@ enum cop_effect_kind {
     COP_EFFECT_OUT, /* this life is over: 0 it left; COP_EREMOVED it was removed; COP_ELOST
                        it found nobody to let it in, and needs another invitation.
                        Nothing comes of the node any more; a new life may join */
+    COP_EFFECT_UPCALL, /* a service is to do something: read with cop_upcall (coppice/coll.h) */
     COP_EFFECT_HELD, /* others than before are suspect, and not removed because of the guard:
                         `status` is how many; see cop_node_held */
     COP_EFFECT_SUSPICION, /* cop_node_events has a record that is new, or has an outcome
@@ -154,7 +166,8 @@ struct cop_effect {
     enum cop_effect_kind kind;
     cop_id peer;
     struct cop_frame frame;
-    uint64_t token; /* COMPLETE; DELIVER: the sender's incarnation */
+    uint64_t
+        token; /* COMPLETE; DELIVER: the sender's incarnation; UPCALL: the handle */
     int status;
     struct cop_buf *result; /* decode with cop_probe_result or cop_invitation */
     struct cop_view *view;  /* VIEW; a reference of the effect's own */
@@ -212,6 +225,8 @@ struct cop_detect {
 };
 #define COP_WITNESSES_MAX 16u
 
+struct cop_service; /* of coppice/coll.h */
+
 struct cop_config {
     cop_id self;
     cop_incarnation incarnation; /* of this life; larger than every earlier one */
@@ -229,6 +244,8 @@ struct cop_config {
     const char *name;    /* NULL: the one that its id has in the view */
     const char *address; /* where it listens; NULL: by the rule of the start */
     bool spare;
+    const struct cop_service *services; /* there from the first step on; copied */
+    uint32_t service_count;
     struct cop_detect detect; /* not looked at where the view is fixed */
     /*
      * Not more than so many are removed from the view within a minute by suspicion alone (V17):

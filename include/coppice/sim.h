@@ -2,6 +2,7 @@
 #ifndef COPPICE_SIM_H
 #define COPPICE_SIM_H
 
+#include <coppice/coll.h>
 #include <coppice/node.h>
 #include <coppice/stats.h>
 
@@ -115,6 +116,9 @@ struct cop_sim_checker {
     /* Bytes that another member sent were delivered. */
     void (*on_deliver)(void *state, struct cop_sim *sim, cop_id node, cop_id from,
                        cop_incarnation incarnation, const struct cop_buf *bytes);
+    /* A service is told to do something. */
+    void (*on_upcall)(void *state, struct cop_sim *sim, cop_id node,
+                      const struct cop_upcall *upcall);
     /* A view was installed. */
     void (*on_view)(void *state, struct cop_sim *sim, cop_id node,
                     struct cop_view *view);
@@ -141,6 +145,10 @@ const struct cop_sim_checker *cop_sim_checker_drain(void);
 /* That no root removes more than the guard allows, where there is one. */
 const struct cop_sim_checker *cop_sim_checker_guard(void);
 
+/* What collectives promise: every living member runs a request once, the answer says who did
+ * and why the others did not, and nothing is left behind. */
+const struct cop_sim_checker *cop_sim_checker_coll(void);
+
 /* ---- actions --------------------------------------------------------------------- */
 
 enum cop_sim_action_kind {
@@ -159,12 +167,16 @@ enum cop_sim_action_kind {
     COP_SIM_JUMP,      /* the clock of a jumps forward by amount_ns */
     COP_SIM_LIE,       /* a is told that b refused, though b may live */
     /* Where views change: */
-    COP_SIM_JOIN,   /* somebody new comes, as a spare if `spare` */
-    COP_SIM_LEAVE,  /* a says goodbye */
-    COP_SIM_REPORT, /* a is told by somebody outside that b is dead */
-    COP_SIM_SEND,   /* a sends request.token to b */
+    COP_SIM_JOIN,    /* somebody new comes, as a spare if `spare` */
+    COP_SIM_LEAVE,   /* a says goodbye */
+    COP_SIM_REPORT,  /* a is told by somebody outside that b is dead */
+    COP_SIM_SEND,    /* a sends request.token to b */
     COP_SIM_INQUIRE, /* a asks b how it is: request */
     COP_SIM_DRAIN,   /* a is asked to drain b, or not any more: request */
+    /* Collectives: request and coll. */
+    COP_SIM_GROUP,     /* a makes a group of `left` */
+    COP_SIM_GROUP_END, /* a ends a group */
+    COP_SIM_BCAST,     /* a broadcasts; services are as good as `mischief` lets them */
 };
 
 /* When an action is done. The latter two are for CRASH only: at message boundaries. */
@@ -183,6 +195,17 @@ struct cop_sim_set {
     uint32_t count;
 };
 
+/* What services do wrong, each of them at about one member in four. */
+enum cop_sim_mischief {
+    COP_SIM_NEVER_REPLIES = 1,
+    COP_SIM_REPLIES_TWICE = 2,
+    COP_SIM_REFUSES = 4,
+    COP_SIM_REPLIES_ERROR = 8,
+    COP_SIM_UNREGISTERS = 16, /* instead of replying */
+    COP_SIM_REPLIES_LATE = 32,
+};
+#define COP_SIM_MISCHIEF_ALL 63u
+
 struct cop_sim_action {
     enum cop_sim_action_kind kind;
     enum cop_sim_when when;
@@ -194,6 +217,8 @@ struct cop_sim_action {
     bool spare; /* JOIN */
     struct cop_sim_set left, right;
     struct cop_request request;
+    struct cop_coll coll; /* GROUP, GROUP_END, BCAST: without pointers */
+    uint32_t mischief;    /* BCAST: enum cop_sim_mischief */
 };
 
 /* ---- a simulation ---------------------------------------------------------------- */
@@ -212,14 +237,21 @@ struct cop_sim_config {
     enum cop_quorum quorum;
     struct cop_sim_set named; /* HAS: all of these */
     struct cop_detect detect;
-    uint32_t guard;         /* as in struct cop_config */
+    uint32_t guard;             /* as in struct cop_config */
     struct cop_sim_set drained; /* from the start */
-    struct cop_shape shape; /* of the view; its table stays the caller's */
+    struct cop_shape shape;     /* of the view; its table stays the caller's */
     uint64_t seed;
     struct cop_sim_net net;
     uint32_t flags;                                /* enum cop_sim_flag */
     const struct cop_sim_actor *actor;             /* NULL: the real node */
     const struct cop_sim_checker *const *checkers; /* ends with NULL; may be NULL */
+    /* Services that every node has; NULL: one, number 1, which adds up fingerprints. */
+    const struct cop_service *services;
+    uint32_t service_count;
+    /* A service is told to do something: answer with cop_sim_answer. With services of one's
+     * own only. */
+    void (*upcall)(void *context, struct cop_sim *sim, cop_id node,
+                   const struct cop_upcall *upcall);
     /* A request ended. May call cop_sim_do. May be NULL. `result` is borrowed. */
     void (*complete)(void *context, struct cop_sim *sim, cop_id node, uint64_t token,
                      int status, struct cop_buf *result);
@@ -247,6 +279,13 @@ int cop_sim_do(struct cop_sim *sim, const struct cop_sim_action *action);
 /* Does it when it says. COP_EINVAL: its time is over, or a rank is not there;
  * COP_ENOMEM. */
 int cop_sim_at(struct cop_sim *sim, const struct cop_sim_action *action);
+
+/*
+ * What a service says: CHECKED, REPLY, RESOLVED (targets without tags) or UNSERVICE, given to
+ * the node after `delay_ns`, if it lives the same life then. Copied. COP_ENOMEM.
+ */
+int cop_sim_answer(struct cop_sim *sim, cop_id node, const struct cop_request *request,
+                   cop_time delay_ns);
 
 /* Runs one event. False if there is none, or after cop_sim_fail. */
 bool cop_sim_step(struct cop_sim *sim);
@@ -339,6 +378,9 @@ uint64_t cop_sim_node_bytes(const struct cop_sim *sim);
  *   T partition LIST > LIST (one way)        at T heal at T break A B        at T jump
  *   A D         at T lie A about B   at T join [spare]   at T leave A   at T report A
  *   about B   at T send A > B token K   at T inquire A about B [timeout T]   liveness
+ *   at T group A G now|lazy LIST [shape S] [token K]   at T endgroup A G [token K]   at T
+ *   bcast A [group G] [token K] [timeout T] [service-time T] [plain] [last] [alive]
+ *   [mischief M]
  *   (at the end: heal all, then
  *   everyone alive probes, and must name exactly the dead) until-complete        (stop
  *   when every probe has completed, not when all is quiet)
@@ -382,10 +424,10 @@ struct cop_sim_report {
     uint32_t dead, silent;
     /* Where views change: the latest one, and how it came about. */
     cop_epoch epoch;
-    uint32_t members, installed; /* how many it has, and how many of them have it */
-    cop_time installed_ns;       /* when the last of them got it */
+    uint32_t members, installed;   /* how many it has, and how many of them have it */
+    cop_time installed_ns;         /* when the last of them got it */
     struct cop_change_times times; /* at its root */
-    uint64_t node_bytes; /* private memory of all nodes at the end */
+    uint64_t node_bytes;           /* private memory of all nodes at the end */
     struct cop_stats stats;
 };
 
@@ -407,6 +449,7 @@ enum cop_sim_swarm_flag {
     COP_SIM_SWARM_VIEWS = 2, /* views change; nodes come, leave and return */
     COP_SIM_SWARM_GUARD = 4, /* with VIEWS: and a guard, by the seed */
     COP_SIM_SWARM_DRAIN = 8, /* some are drained, from the start or (VIEWS) later */
+    COP_SIM_SWARM_COLL = 16, /* collectives instead of probes */
 };
 
 /* The script that a seed stands for. */
@@ -460,11 +503,12 @@ struct cop_sim_explore {
     uint32_t lies;
     enum cop_quorum quorum; /* not FIXED: views change, and there is no probe */
     bool outcome;
-    bool timers;                       /* timers fire at any time */
-    bool reduce;                       /* partial-order reduction by sleep sets */
-    uint32_t depth_max;                /* 0: no bound */
-    uint64_t memory_max;               /* bytes; 0: 4 GiB */
-    const struct cop_sim_actor *actor; /* NULL: the real node */
+    bool coll;           /* a broadcast to all, with HEAL, instead of a probe */
+    bool timers;         /* timers fire at any time */
+    bool reduce;         /* partial-order reduction by sleep sets */
+    uint32_t depth_max;  /* 0: no bound */
+    uint64_t memory_max; /* bytes; 0: 4 GiB */
+    const struct cop_sim_actor *actor;             /* NULL: the real node */
     const struct cop_sim_checker *const *checkers; /* NULL: those of this header */
     /* Tells how far it is, now and then; false ends it. May be NULL. */
     bool (*progress)(void *context, uint64_t states, uint32_t depth);

@@ -9,7 +9,7 @@
  * one for its node, the simulator one for all. The command, the benchmarks and the
  * tests read these and no others.
  */
-#define COP_STATS_KINDS 32
+#define COP_STATS_KINDS 48
 
 /* X(name, why a frame or event was ignored): each has a test that hits it. */
 /* clang-format off */

@@ -50,7 +50,7 @@ struct cop_member {
     /* REMOVED: a later life of it, or somebody outside, said that it is gone. LEFT: it was
      * drained, and went without a word. */
     bool certain;
-    bool drained; /* PRESENT, but without a place inside the tree, and not watched */
+    bool drained;    /* PRESENT, but without a place inside the tree, and not watched */
     cop_epoch since; /* of the view in which this life came, or the last one went */
     /* Borrowed from the view, not ended by 0; length 0: by the rule of the start. */
     const char *name, *address;
@@ -116,11 +116,11 @@ cop_incarnation cop_view_incarnation(const struct cop_view *view, cop_rank rank)
 /* ---- what changed ---------------------------------------------------------------- */
 
 enum cop_view_change_kind {
-    COP_VIEW_JOINED,   /* `new` came */
-    COP_VIEW_LEFT,     /* `old` went: its presence says how */
-    COP_VIEW_RETURNED, /* the same id, another life */
-    COP_VIEW_REPLACED, /* `role` is done by another id now */
-    COP_VIEW_DRAINED,  /* `id` has no place inside the tree any more */
+    COP_VIEW_JOINED,    /* `new` came */
+    COP_VIEW_LEFT,      /* `old` went: its presence says how */
+    COP_VIEW_RETURNED,  /* the same id, another life */
+    COP_VIEW_REPLACED,  /* `role` is done by another id now */
+    COP_VIEW_DRAINED,   /* `id` has no place inside the tree any more */
     COP_VIEW_UNDRAINED, /* it has one again */
 };
 struct cop_view_change {

@@ -144,6 +144,19 @@ void cop__emit_deliver(struct cop_node *node, cop_id from, cop_incarnation incar
     effect->result = bytes;
 }
 
+void cop__emit_service(struct cop_node *node, uint64_t handle, int status,
+                       struct cop_buf *record)
+{
+    struct cop_effect *effect = append(node, COP_EFFECT_UPCALL);
+    if (!effect) {
+        cop_buf_unref(record);
+        return;
+    }
+    effect->token = handle;
+    effect->status = status;
+    effect->result = record;
+}
+
 void cop__emit_view(struct cop_node *node)
 {
     struct cop_effect *effect = append(node, COP_EFFECT_VIEW);

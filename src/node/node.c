@@ -200,9 +200,17 @@ static void start(struct cop_node *node)
         layer->start(node);
 }
 
+/* What makes room is taken even when there is none. */
+static bool ends_something(enum cop_request_kind kind)
+{
+    return kind == COP_REQUEST_ABORT || kind == COP_REQUEST_CHECKED ||
+           kind == COP_REQUEST_REPLY || kind == COP_REQUEST_RESOLVED ||
+           kind == COP_REQUEST_UNSERVICE;
+}
+
 static int submit(struct cop_node *node, const struct cop_request *request)
 {
-    if (node->congested && request->kind != COP_REQUEST_ABORT)
+    if (node->congested && !ends_something(request->kind))
         return COP_EAGAIN;
     EACH_LAYER(node, layer)
     {
@@ -210,7 +218,10 @@ static int submit(struct cop_node *node, const struct cop_request *request)
         if (error != COP_ENOENT)
             return error;
     }
-    return COP_EINVAL;
+    /* Of collectives only one layer knows: what it does not find is not there. */
+    bool collective =
+        request->kind >= COP_REQUEST_SERVICE && request->kind <= COP_REQUEST_RESOLVED;
+    return collective ? COP_ENOENT : COP_EINVAL;
 }
 
 /* ---- frames ---------------------------------------------------------------------- */

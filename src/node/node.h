@@ -26,6 +26,7 @@ enum cop__slot {
     COP__SLOT_MEMBER,
     COP__SLOT_LETTER,
     COP__SLOT_PROBE,
+    COP__SLOT_COLL,
     COP__SLOTS
 };
 
@@ -179,6 +180,9 @@ void cop__emit_complete(struct cop_node *node, uint64_t token, int status,
 /* Takes over the reference to `bytes`. */
 void cop__emit_deliver(struct cop_node *node, cop_id from, cop_incarnation incarnation,
                        struct cop_buf *bytes);
+/* Something for a service; takes over the reference to `record`. */
+void cop__emit_service(struct cop_node *node, uint64_t handle, int status,
+                       struct cop_buf *record);
 /* The view that is installed now. */
 void cop__emit_view(struct cop_node *node);
 /* DEGRADED or OUT. */

@@ -123,6 +123,9 @@ static void carry(struct cop_sim *sim, cop_id id, const struct cop_effect *effec
     case COP_EFFECT_HELD:
     case COP_EFFECT_SUSPICION:
         break;
+    case COP_EFFECT_UPCALL:
+        cop__service_upcall(sim, id, effect);
+        break;
     case COP_EFFECT_OUT:
         carry_out(sim, id, effect->status);
         break;

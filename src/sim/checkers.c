@@ -65,6 +65,15 @@ void cop__sim_after_view(struct cop_sim *sim, cop_id id, struct cop_view *view)
     }
 }
 
+void cop__sim_after_upcall(struct cop_sim *sim, cop_id id,
+                           const struct cop_upcall *upcall)
+{
+    for (uint32_t i = 0; i < sim->checker_count; i++) {
+        if (sim->checkers[i]->on_upcall)
+            sim->checkers[i]->on_upcall(sim->states[i], sim, id, upcall);
+    }
+}
+
 void cop__sim_after_complete(struct cop_sim *sim, cop_id id,
                              const struct cop_effect *effect)
 {

@@ -5,6 +5,7 @@
 #include "sim/world.h"
 
 #define COP__X_NODES COP_SIM_EXPLORE_NODES
+#define COP__X_ANSWERS 32u
 
 /* What can happen next in a world of the explorer. */
 enum cop__move_kind {
@@ -63,6 +64,8 @@ struct cop__world {
     uint32_t crashes, lies;                   /* still to come */
     uint32_t completions;
     uint32_t sends; /* of the last step */
+    struct cop__answer answers[COP__X_ANSWERS];
+    uint32_t answer_count;
     uint64_t steps;
     bool started;
     bool quiet; /* connections are made without PEER_UP: the start */

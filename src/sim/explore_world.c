@@ -127,6 +127,19 @@ static void carry_send(struct cop__world *world, uint32_t id,
     put(world, id, effect->peer, &frame);
 }
 
+/* Services answer in the same step: when they do so is no choice of the network's. */
+static void hear_upcall(struct cop__world *world, uint32_t id,
+                        const struct cop_effect *effect)
+{
+    struct cop_upcall upcall;
+    if (cop_upcall(effect, &upcall) != 0)
+        return;
+    cop__sim_after_upcall(&world->sim, id, &upcall);
+    if (world->answer_count + COP__ANSWERS_MAX <= COP__X_ANSWERS)
+        world->answer_count += cop__service_answers(
+            &world->sim, id, &upcall, world->answers + world->answer_count);
+}
+
 static void carry(struct cop__world *world, uint32_t id, uint8_t cut)
 {
     struct cop_effects *effects = &world->sim.effects;
@@ -144,6 +157,8 @@ static void carry(struct cop__world *world, uint32_t id, uint8_t cut)
         } else if (effect->kind == COP_EFFECT_COMPLETE) {
             world->completions++;
             cop__sim_after_complete(&world->sim, id, effect);
+        } else if (effect->kind == COP_EFFECT_UPCALL) {
+            hear_upcall(world, id, effect);
         } else if (effect->kind == COP_EFFECT_VIEW) {
             cop__sim_after_view(&world->sim, id, effect->view);
         } else if (effect->kind == COP_EFFECT_OUT) {
@@ -173,15 +188,40 @@ static void step(struct cop__world *world, uint32_t id, struct cop_event *event,
         cop__sim_after_step(sim, id);
 }
 
+/* What services have to say to what just happened, one after the other. */
+static void answer_all(struct cop__world *world, uint32_t id, uint8_t cut)
+{
+    for (uint32_t i = 0; i < world->answer_count; i++) {
+        uint32_t sends = world->sends;
+        uint8_t left = cut == COP__MOVE_WHOLE ? cut : (uint8_t)(cut - sends);
+        if (!world->nodes[id].actor || world->sim.failure[0])
+            break;
+        cop__service_request(&world->sim, &world->answers[i]);
+        struct cop_event event = {.kind = COP_EVENT_SUBMIT,
+                                  .request = &world->sim.ask.request};
+        step(world, id, &event, left);
+        world->sends += sends;
+    }
+    world->answer_count = 0;
+}
+
 /* ---- moves ----------------------------------------------------------------------- */
 
 static void submit(struct cop__world *world, struct cop__move move)
 {
-    struct cop_request request = {.kind = COP_REQUEST_PROBE,
-                                  .token = TOKEN,
-                                  .timeout_ns = TIMEOUT_NS,
-                                  .outcome = world->config->outcome};
-    struct cop_event event = {.kind = COP_EVENT_SUBMIT, .request = &request};
+    struct cop_sim_action action = {.a = move.a};
+    struct cop_request *request = &action.request;
+    *request = (struct cop_request){.kind = COP_REQUEST_PROBE,
+                                    .token = TOKEN,
+                                    .timeout_ns = TIMEOUT_NS,
+                                    .outcome = world->config->outcome};
+    struct cop_event event = {.kind = COP_EVENT_SUBMIT, .request = request};
+    if (world->config->coll) {
+        action.kind = COP_SIM_BCAST;
+        request->kind = COP_REQUEST_BCAST;
+        action.coll.flags = COP_BCAST_HEAL;
+        event.request = cop__service_prepare(&world->sim, &action);
+    }
     world->started = true;
     step(world, move.a, &event, move.cut);
 }
@@ -233,7 +273,7 @@ static void tick(struct cop__world *world, struct cop__move move)
     step(world, move.a, &event, move.cut);
 }
 
-void cop__world_apply(struct cop__world *world, struct cop__move move)
+static void apply(struct cop__world *world, struct cop__move move)
 {
     world->sends = 0;
     switch (move.kind) {
@@ -260,6 +300,13 @@ void cop__world_apply(struct cop__world *world, struct cop__move move)
         hear_down(world, move, COP_DOWN_REFUSED);
         return;
     }
+}
+
+void cop__world_apply(struct cop__world *world, struct cop__move move)
+{
+    world->answer_count = 0;
+    apply(world, move);
+    answer_all(world, move.a, move.cut);
 }
 
 static void add(struct cop__move *moves, uint32_t *count, enum cop__move_kind kind,
@@ -429,6 +476,7 @@ static int bear(struct cop__world *world, uint32_t id)
         .stats = &world->sim.stats,
         .quorum = world->config->quorum,
     };
+    config.services = cop__sim_services(&world->sim, &config.service_count);
     world->nodes[id].died = COP_TIME_NEVER;
     return world->sim.actor->create(world->sim.actor->context, &config,
                                     &world->nodes[id].actor);
@@ -459,6 +507,8 @@ int cop__world_create(const struct cop_sim_explore *config, struct cop__world **
                                                       cop_sim_checker_probe(), NULL};
     const struct cop_sim_checker *const with_views[] = {cop_sim_checker_node(),
                                                         cop_sim_checker_member(), NULL};
+    const struct cop_sim_checker *const collective[] = {cop_sim_checker_node(),
+                                                        cop_sim_checker_coll(), NULL};
     bool views = config->quorum != COP_QUORUM_FIXED;
     struct cop__world *world = calloc(1, sizeof(*world));
     if (!world)
@@ -473,6 +523,7 @@ int cop__world_create(const struct cop_sim_explore *config, struct cop__world **
     world->sim.config.quorum = config->quorum;
     world->sim.config.checkers = config->checkers ? config->checkers
                                  : views          ? with_views
+                                 : config->coll   ? collective
                                                   : checkers;
     world->started = views;
     world->sim.settled = views; /* what ends here has heard of everything */
@@ -493,6 +544,7 @@ void cop__world_destroy(struct cop__world *world)
         return;
     cop__sim_end_checkers(&world->sim);
     cop_effects_free(&world->sim.effects);
+    cop__service_fini(&world->sim);
     for (uint32_t a = 0; a < COP__X_NODES; a++) {
         if (world->nodes[a].actor)
             world->sim.actor->destroy(world->nodes[a].actor);

@@ -248,6 +248,9 @@ void cop__faults_apply(struct cop_sim *sim, uint32_t index)
     case COP_SIM_ABORT:
     case COP_SIM_LEAVE:
     case COP_SIM_INQUIRE:
+    case COP_SIM_GROUP:
+    case COP_SIM_GROUP_END:
+    case COP_SIM_BCAST:
         cop__faults_submit(sim, index);
         return;
     case COP_SIM_SEND:

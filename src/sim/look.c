@@ -53,8 +53,11 @@ static bool set_fits(const struct cop_sim_set *set, uint32_t nodes)
 static bool action_fits(const struct cop_sim *sim, const struct cop_sim_action *action)
 {
     uint32_t nodes = sim->config.nodes;
-    if (action->kind > COP_SIM_DRAIN ||
-        (action->kind >= COP_SIM_JOIN && !cop__sim_has_views(sim)))
+    if (action->kind > COP_SIM_BCAST ||
+        (action->kind >= COP_SIM_JOIN && action->kind <= COP_SIM_DRAIN &&
+         !cop__sim_has_views(sim)))
+        return false;
+    if (action->kind == COP_SIM_GROUP && !set_fits(&action->left, nodes))
         return false;
     if (action->when != COP_SIM_AT &&
         (action->kind != COP_SIM_CRASH || action->count == 0))

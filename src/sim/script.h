@@ -34,6 +34,11 @@ bool cop__parse_action(struct cop__words *words, struct cop_sim_script *script);
 /* "0-3,7": the ids of a set. */
 bool cop__parse_set(struct cop__words *words, struct cop_sim_set *out);
 void cop__print_set(const struct cop_sim_set *set, char *out, size_t size);
+/* Lines about collectives (script_coll.c). */
+bool cop__parse_group(struct cop__words *words, struct cop_sim_action *action);
+bool cop__parse_endgroup(struct cop__words *words, struct cop_sim_action *action);
+bool cop__parse_bcast(struct cop__words *words, struct cop_sim_action *action);
+void cop__print_coll(const struct cop_sim_action *action, char *out, size_t size);
 void cop__print_net(const struct cop_sim_net *net, char *out, size_t size);
 
 #endif

@@ -231,6 +231,9 @@ static const struct {
     {"send", COP_SIM_SEND, parse_send},
     {"inquire", COP_SIM_INQUIRE, parse_inquire},
     {"drain", COP_SIM_DRAIN, parse_drain},
+    {"group", COP_SIM_GROUP, cop__parse_group},
+    {"endgroup", COP_SIM_GROUP_END, cop__parse_endgroup},
+    {"bcast", COP_SIM_BCAST, cop__parse_bcast},
 };
 
 static bool parse_verb(struct cop__words *words, struct cop_sim_action *action)
@@ -327,6 +330,12 @@ static void print_partition(const struct cop_sim_action *action, char *out, size
     snprintf(out, size, "partition %s %s %s", left, action->one_way ? ">" : "|", right);
 }
 
+static void print_drain(const struct cop_sim_action *action, char *out, size_t size)
+{
+    snprintf(out, size, "drain %u about %u%s", (unsigned)action->a, (unsigned)action->b,
+             action->request.undo ? " undo" : "");
+}
+
 static void print_inquire(const struct cop_sim_action *action, char *out, size_t size)
 {
     char time[32];
@@ -398,12 +407,13 @@ static void print_verb(const struct cop_sim_action *action, char *out, size_t si
                  (unsigned long long)action->request.token);
         return;
     case COP_SIM_DRAIN:
-        snprintf(out, size, "drain %u about %u%s", a, b,
-                 action->request.undo ? " undo" : "");
+        print_drain(action, out, size);
         return;
     case COP_SIM_INQUIRE:
         print_inquire(action, out, size);
         return;
+    default:
+        cop__print_coll(action, out, size);
     }
 }
 

@@ -27,10 +27,38 @@ struct run {
     uint32_t expected; /* completions after which a run until complete may stop */
 };
 
-static void note_result(struct cop_sim_report *report, const struct cop_buf *buf)
+static bool has_action(const struct cop_sim_script *script,
+                       enum cop_sim_action_kind kind)
 {
+    for (uint32_t i = 0; i < script->count; i++) {
+        if (script->actions[i].kind == kind)
+            return true;
+    }
+    return false;
+}
+
+/* Whether it is about broadcasts, and not about probes. */
+static bool run_is_collective(const struct run *run)
+{
+    return has_action(run->script, COP_SIM_BCAST);
+}
+
+static void note_result(const struct run *run, const struct cop_buf *buf)
+{
+    struct cop_sim_report *report = run->report;
     struct cop_probe_result result;
-    if (!buf || cop_probe_result(buf, &result) != 0)
+    struct cop_bcast_result answer;
+    if (buf && run_is_collective(run) && cop_bcast_result(buf, &answer) == 0) {
+        report->answered = answer.answered;
+        report->dead = report->silent = 0;
+        for (uint32_t i = 0; i < answer.failure_count; i++) {
+            report->dead += answer.failures[i].status == COP_ELOST;
+            report->silent += answer.failures[i].status == COP_ETIMEDOUT;
+        }
+        cop_bcast_result_free(&answer);
+        return;
+    }
+    if (!buf || run_is_collective(run) || cop_probe_result(buf, &result) != 0)
         return;
     report->answered = result.answered;
     report->dead = result.dead.count;
@@ -45,7 +73,7 @@ static void on_complete(void *context, struct cop_sim *sim, cop_id node, uint64_
     const struct cop_sim_config *config = &run->script->config;
     run->report->completed++;
     run->report->completed_ns = cop_sim_now(sim);
-    note_result(run->report, buf);
+    note_result(run, buf);
     if (config->complete)
         config->complete(config->context, sim, node, token, status, buf);
     if (run->script->until_complete && run->report->completed >= run->expected)
@@ -84,6 +112,8 @@ static int make(struct run *run)
     /* Only needed until cop_sim_create returns. */
     const struct cop_sim_checker *const checkers[] = {cop_sim_checker_node(),
                                                       cop_sim_checker_probe(), NULL};
+    const struct cop_sim_checker *const collective[] = {cop_sim_checker_node(),
+                                                        cop_sim_checker_coll(), NULL};
     const struct cop_sim_checker *const with_views[] = {
         cop_sim_checker_node(),  cop_sim_checker_member(), cop_sim_checker_letter(),
         cop_sim_checker_guard(), cop_sim_checker_drain(),  NULL};
@@ -93,7 +123,9 @@ static int make(struct run *run)
     config.trace = config.trace ? on_trace : NULL;
     config.context = run;
     if (!config.checkers)
-        config.checkers = config.quorum == COP_QUORUM_FIXED ? checkers : with_views;
+        config.checkers = run_is_collective(run)              ? collective
+                          : config.quorum == COP_QUORUM_FIXED ? checkers
+                                                              : with_views;
     return cop_sim_create(&config, &run->sim);
 }
 
@@ -104,7 +136,8 @@ static int schedule(struct run *run)
         int error = cop_sim_at(run->sim, action);
         if (error)
             return error;
-        run->report->submitted += action->kind == COP_SIM_PROBE;
+        run->report->submitted +=
+            action->kind == COP_SIM_PROBE || action->kind == COP_SIM_BCAST;
     }
     run->expected = run->report->submitted;
     return 0;
@@ -117,6 +150,9 @@ static cop_time horizon(const struct cop_sim_script *script)
     for (uint32_t i = 0; i < script->count; i++) {
         const struct cop_sim_action *action = &script->actions[i];
         cop_time end = action->at + action->request.timeout_ns + action->amount_ns;
+        /* Without HEAL a time-out is a round trip a level, and nobody has measured one. */
+        if (action->kind == COP_SIM_BCAST && !(action->coll.flags & COP_BCAST_HEAL))
+            end += action->coll.service_ns + script->config.nodes * 2 * COP_SEC;
         last = end > last ? end : last;
     }
     const struct cop_detect *detect = &script->config.detect;
@@ -147,16 +183,6 @@ static void run_to_rest(struct run *run, cop_time until)
     }
 }
 
-static bool has_action(const struct cop_sim_script *script,
-                       enum cop_sim_action_kind kind)
-{
-    for (uint32_t i = 0; i < script->count; i++) {
-        if (script->actions[i].kind == kind)
-            return true;
-    }
-    return false;
-}
-
 static void submit_probe(struct run *run, cop_id id, uint64_t token)
 {
     struct cop_sim_action action;
@@ -167,6 +193,11 @@ static void submit_probe(struct run *run, cop_id id, uint64_t token)
     action.request.kind = COP_REQUEST_PROBE;
     action.request.token = token;
     action.request.timeout_ns = LIVENESS_TIMEOUT_NS;
+    if (run_is_collective(run)) {
+        action.kind = COP_SIM_BCAST;
+        action.request.kind = COP_REQUEST_BCAST;
+        action.coll.flags = COP_BCAST_HEAL;
+    }
     if (cop_sim_do(run->sim, &action) != 0)
         cop_sim_fail(run->sim, "sim", "out of memory");
     run->report->submitted++;

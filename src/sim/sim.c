@@ -113,6 +113,7 @@ static int bear(struct cop_sim *sim, cop_id id, struct cop_view *view, const cha
         .detect = sim->config.detect,
         .guard = sim->config.guard,
     };
+    config.services = cop__sim_services(sim, &config.service_count);
     int error = sim->actor->create(sim->actor->context, &config, &node->actor);
     if (error) {
         node->actor = NULL;
@@ -243,6 +244,7 @@ void cop_sim_destroy(struct cop_sim *sim)
     free(sim->nodes);
     cop__links_fini(sim);
     cop__joining_fini(sim);
+    cop__service_fini(sim);
     cop__queue_fini(&sim->queue);
     cop__net_destroy(sim->net);
     free(sim->actions);
@@ -300,7 +302,7 @@ static bool tick_is_due(struct cop_sim *sim, const struct cop__sim_event *event)
 
 /* ---- one step of one node -------------------------------------------------------- */
 
-static struct cop_event event_for_node(const struct cop_sim *sim,
+static struct cop_event event_for_node(struct cop_sim *sim,
                                        const struct cop__sim_event *event,
                                        struct cop_frame *frame)
 {
@@ -308,6 +310,7 @@ static struct cop_event event_for_node(const struct cop_sim *sim,
         [COP__SIM_FRAME] = COP_EVENT_RECV,     [COP__SIM_UP] = COP_EVENT_PEER_UP,
         [COP__SIM_DOWN] = COP_EVENT_PEER_DOWN, [COP__SIM_TICK] = COP_EVENT_TICK,
         [COP__SIM_TOLD] = COP_EVENT_PEER_DOWN, [COP__SIM_SUBMIT] = COP_EVENT_SUBMIT,
+        [COP__SIM_ANSWER] = COP_EVENT_SUBMIT,
     };
     struct cop_event out = {.kind = kinds[event->kind],
                             .now = sim->now + sim->nodes[event->dst].clock_ns,
@@ -334,6 +337,10 @@ static struct cop_event event_for_node(const struct cop_sim *sim,
         if (request->kind == COP_REQUEST_SEND) /* the list may have moved */
             request->bytes = &request->token;
         out.request = request;
+        if (cop__sim_is_collective(sim->actions[event->word].kind))
+            out.request = cop__service_prepare(sim, &sim->actions[event->word]);
+    } else if (event->kind == COP__SIM_ANSWER) {
+        out.request = cop__service_decode(sim, event->payload);
     }
     return out;
 }
@@ -354,7 +361,7 @@ static void step_node(struct cop_sim *sim, const struct cop__sim_event *event)
         cop_sim_fail(sim, "sim", "out of memory");
         return;
     }
-    if (event->kind == COP__SIM_SUBMIT) {
+    if (event->kind == COP__SIM_SUBMIT || event->kind == COP__SIM_ANSWER) {
         /* A copy: what looks on may submit, and so move the list. */
         struct cop_request request = *given.request;
         cop__sim_after_submit(sim, event->dst, &request, status);
@@ -495,6 +502,7 @@ static void dispatch(struct cop_sim *sim, struct cop__sim_event *event)
         return;
     case COP__SIM_TOLD:
     case COP__SIM_SUBMIT:
+    case COP__SIM_ANSWER:
         deliver(sim, event);
         return;
     default:

@@ -490,6 +490,8 @@ int cop_sim_swarm_script(uint64_t seed, uint32_t flags, struct cop_sim_script *o
         draw_moves(&draw);
     if (flags & COP_SIM_SWARM_DRAIN)
         draw_drains(&draw);
+    if (draw.error == 0 && (flags & COP_SIM_SWARM_COLL))
+        draw.error = cop__swarm_collectives(&script);
     if (flags & COP_SIM_SWARM_GUARD)
         script.config.guard = (uint32_t)cop__between(&draw, 1, 4);
     if (draw.plots)

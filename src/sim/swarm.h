@@ -47,5 +47,7 @@ static inline void cop__draw_add(struct cop__draw *draw,
 
 /* plots.c: some actions that belong together, where views change. */
 void cop__draw_plots(struct cop__draw *draw);
+/* Makes broadcasts out of the probes of a script, and groups for them, by its seed. */
+int cop__swarm_collectives(struct cop_sim_script *script);
 
 #endif

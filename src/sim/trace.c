@@ -167,6 +167,29 @@ static uint32_t trace_send(struct cop_sim *sim, cop_id id, uint32_t i)
     return i;
 }
 
+/* "3 = run 7 of 0", "3 = reply 7 from 5: success". */
+static void trace_upcall(struct cop_sim *sim, cop_id id,
+                         const struct cop_effect *effect)
+{
+    static const char *const names[] = {"check", "run",  "reply",
+                                        "done",  "sent", "resolve"};
+    struct cop_upcall upcall;
+    if (cop_upcall(effect, &upcall) != 0 || upcall.kind > COP_UPCALL_RESOLVE)
+        return;
+    unsigned long long handle = upcall.handle;
+    const char *name = names[upcall.kind];
+    if (upcall.kind == COP_UPCALL_REPLY)
+        cop__trace_line(sim, "%u = reply %llu from %u: %s, %u bytes", (unsigned)id,
+                        handle, (unsigned)upcall.peer, cop_strerror(upcall.status),
+                        (unsigned)upcall.length);
+    else if (upcall.kind == COP_UPCALL_DONE || upcall.kind == COP_UPCALL_SENT)
+        cop__trace_line(sim, "%u = %s %llu: %s", (unsigned)id, name, handle,
+                        cop_strerror(upcall.status));
+    else
+        cop__trace_line(sim, "%u = %s %llu of %u, %u bytes", (unsigned)id, name, handle,
+                        (unsigned)upcall.root, (unsigned)upcall.length);
+}
+
 /* "3 = view 5 of root 0: 0-4,6" and other words about the view. */
 static void trace_state(struct cop_sim *sim, cop_id id, const struct cop_effect *effect)
 {
@@ -189,6 +212,10 @@ static void trace_state(struct cop_sim *sim, cop_id id, const struct cop_effect 
     if (effect->kind == COP_EFFECT_DELIVER) {
         cop__trace_line(sim, "%u = deliver %u bytes from %u", (unsigned)id,
                         (unsigned)effect->result->length, (unsigned)effect->peer);
+        return;
+    }
+    if (effect->kind == COP_EFFECT_UPCALL) {
+        trace_upcall(sim, id, effect);
         return;
     }
     const struct cop_view *view = effect->view;
@@ -236,10 +263,35 @@ static void print_ranks(const char *name, const struct cop_ranks *ranks, char *o
                          (unsigned)ranks->items[i]);
 }
 
+/* "3 = complete 7: success, 5 of 6 answered; 4 lost at 4 (reply)". False if it is none. */
+static bool trace_bcast(struct cop_sim *sim, cop_id id, const struct cop_effect *effect)
+{
+    struct cop_bcast_result result;
+    char failures[200] = "";
+    size_t used = 0;
+    if (!effect->result || !cop__coll_token(sim, id, effect->token) ||
+        cop_bcast_result(effect->result, &result) != 0)
+        return false;
+    for (uint32_t i = 0; i < result.failure_count && used + 80 < sizeof failures; i++) {
+        const struct cop_failure *failure = &result.failures[i];
+        int n = snprintf(failures + used, sizeof failures - used, "; %u: %s (%s at %u)",
+                         (unsigned)failure->node, cop_strerror(failure->status),
+                         cop_phase_name(failure->phase), (unsigned)failure->at);
+        used += n > 0 ? (size_t)n : 0;
+    }
+    cop__trace_line(sim, "%u = complete %llu: %s, %u of %u answered%s", (unsigned)id,
+                    (unsigned long long)effect->token, cop_strerror(effect->status),
+                    (unsigned)result.answered, (unsigned)result.members, failures);
+    cop_bcast_result_free(&result);
+    return true;
+}
+
 static void trace_result(struct cop_sim *sim, cop_id id,
                          const struct cop_effect *effect)
 {
     struct cop_probe_result result;
+    if (trace_bcast(sim, id, effect))
+        return;
     if (!effect->result || cop_probe_result(effect->result, &result) != 0) {
         cop__trace_line(sim, "%u = complete %llu: %s", (unsigned)id,
                         (unsigned long long)effect->token,

@@ -37,6 +37,7 @@ enum cop__sim_kind {
     COP__SIM_SILENT,  /* dst gives up reaching src, if partition `word` still stands */
     COP__SIM_CUTOFF,  /* all connections across partition `word` are given up */
     COP__SIM_JOINING, /* newcomer `word` asks for an invitation, if it still needs one */
+    COP__SIM_ANSWER,  /* at dst: what a service says, encoded in the payload */
 };
 
 enum cop__peer_flag {
@@ -117,6 +118,15 @@ struct cop__partition {
 
 #define COP__SIM_CHECKERS 8
 
+/* A request as it is given to a node, with all that it points to. */
+struct cop__ask {
+    struct cop_request request;
+    struct cop_coll coll;
+    struct cop_target *targets; /* room for all nodes, made when first needed */
+    uint8_t bytes[32];
+};
+struct cop__work; /* of service.c */
+
 struct cop_sim {
     struct cop_sim_config config;
     const struct cop_sim_actor *actor;
@@ -147,6 +157,10 @@ struct cop_sim {
     struct cop__newcomer **newcomers;
     uint32_t newcomer_count, newcomer_capacity;
 
+    struct cop__ask ask;
+    struct cop__work *works; /* requests that services are working on */
+    uint32_t work_count, work_capacity;
+
     struct cop__net *net;
     const struct cop_sim_checker *checkers[COP__SIM_CHECKERS];
     void *states[COP__SIM_CHECKERS];
@@ -169,6 +183,7 @@ enum cop__place {
     COP__PLACE_BUGGIFY,
     COP__PLACE_LIVENESS,
     COP__PLACE_CONTACT,
+    COP__PLACE_SERVICE,
 };
 
 /* ---- sim.c ----------------------------------------------------------------------- */
@@ -199,6 +214,8 @@ int cop__sim_bear_joiner(struct cop_sim *sim, cop_id id, struct cop_view *view,
 void cop__sim_after_deliver(struct cop_sim *sim, cop_id id,
                             const struct cop_effect *effect);
 void cop__sim_after_view(struct cop_sim *sim, cop_id id, struct cop_view *view);
+void cop__sim_after_upcall(struct cop_sim *sim, cop_id id,
+                           const struct cop_upcall *upcall);
 /* Submits the request of that action at its node, now. */
 void cop__faults_submit(struct cop_sim *sim, uint32_t index);
 int cop__sim_keep_action(struct cop_sim *sim, const struct cop_sim_action *action);
@@ -222,6 +239,47 @@ bool cop__sim_has_nodes(const struct cop_sim *sim);
 void cop__sim_arm(struct cop_sim *sim, cop_id id);
 /* Makes the node look into its inbox at `time`. */
 void cop__sim_wake(struct cop_sim *sim, cop_id id, cop_time time);
+
+/* ---- service.c ------------------------------------------------------------------- */
+
+/* What a service says to an upcall, and when. */
+struct cop__answer {
+    enum cop_request_kind kind;
+    uint64_t handle;
+    int status;
+    uint64_t value;
+    cop_time delay_ns;
+};
+#define COP__ANSWERS_MAX 2u
+const struct cop_service *cop__sim_services(const struct cop_sim *sim, uint32_t *count);
+/* The service that every node has by default. */
+uint32_t cop__service_answers(struct cop_sim *sim, cop_id id,
+                              const struct cop_upcall *upcall,
+                              struct cop__answer out[COP__ANSWERS_MAX]);
+void cop__service_request(struct cop_sim *sim, const struct cop__answer *answer);
+/* An UPCALL effect: the checkers look on, the service answers. */
+void cop__service_upcall(struct cop_sim *sim, cop_id id,
+                         const struct cop_effect *effect);
+/* The request of an action on collectives, or of an answer, in sim->ask. */
+const struct cop_request *cop__service_prepare(struct cop_sim *sim,
+                                               const struct cop_sim_action *action);
+const struct cop_request *cop__service_decode(struct cop_sim *sim,
+                                              const struct cop_buf *payload);
+void cop__service_fini(struct cop_sim *sim);
+/* What the default service is asked to do: in the payload of its requests. */
+struct cop__job {
+    uint64_t token;
+    cop_id root;
+    uint32_t mischief;
+    bool heal;
+};
+bool cop__service_job(const uint8_t *bytes, uint32_t length, struct cop__job *out);
+/* Whether a member does this wrong in this request. */
+bool cop__service_errs(const struct cop_sim *sim, const struct cop__job *job, cop_id id,
+                       enum cop_sim_mischief how);
+bool cop__sim_is_collective(enum cop_sim_action_kind kind);
+/* Whether a token is that of a collective that `id` was told to start. */
+bool cop__coll_token(const struct cop_sim *sim, cop_id id, uint64_t token);
 
 /* ---- carry.c --------------------------------------------------------------------- */
 

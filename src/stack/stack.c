@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "coll/coll.h"
 #include "detect/detect.h"
 #include "letter/letter.h"
 #include "member/member.h"
@@ -11,11 +12,12 @@
  * one place that knows all of them.
  */
 
-#define PROTOCOLS 2u
+#define PROTOCOLS 3u
 
 static const struct cop__protocol *const protocols[PROTOCOLS] = {
     [COP__PROBE_PROTOCOL] = &cop__probe_protocol,
     [COP__MEMBER_PROTOCOL] = &cop__member_protocol,
+    [COP__COLL_PROTOCOL] = &cop__coll_protocol,
 };
 
 static const struct cop__stack stack = {
@@ -27,6 +29,7 @@ static const struct cop__stack stack = {
             [COP__SLOT_MEMBER] = &cop__member_layer,
             [COP__SLOT_LETTER] = &cop__letter_layer,
             [COP__SLOT_PROBE] = &cop__probe_layer,
+            [COP__SLOT_COLL] = &cop__coll_layer,
         },
     .handlers =
         {
@@ -52,6 +55,10 @@ static const struct cop__stack stack = {
             [COP__INDEX_OUTCOME] = cop__on_outcome,
             [COP__INDEX_DONE] = cop__on_done,
             [COP__INDEX_HOLD] = cop__on_hold,
+            [COP__INDEX_REFUSED] = cop__on_refused,
+            [COP__INDEX_CALL] = cop__on_call,
+            [COP__INDEX_RETURNED] = cop__on_returned,
+            [COP__INDEX_CANCEL] = cop__on_cancel,
         },
     .admit = cop__member_admit,
     .protocols = protocols,
@@ -60,5 +67,14 @@ static const struct cop__stack stack = {
 
 int cop_node_create(const struct cop_config *config, struct cop_node **out)
 {
-    return cop__node_create(config, &stack, out);
+    struct cop_node *node;
+    int error = cop__node_create(config, &stack, &node);
+    if (error)
+        return error;
+    error = cop__coll_register(node, config->services, config->service_count);
+    if (error)
+        cop_node_destroy(node);
+    else
+        *out = node;
+    return error;
 }

@@ -89,8 +89,9 @@ static int gather_lost(const struct cop_node *node, const struct cop__sweep *swe
         return COP_ENOMEM;
     struct cop__writer writer = cop__writer(out->lost, most);
     for (uint32_t i = 0; i < dead->extra_count && out->lost_count < LOST_MAX; i++) {
-        if (!cop__sweep_has_rank(sweep, dead->extra[i]) ||
-            !cop_tree_is_below(&sweep->tree, dead->extra[i], sweep->self))
+        cop_rank rank = cop__sweep_rank(sweep, dead->extra[i]);
+        if (rank == COP_RANK_NONE ||
+            !cop_tree_is_below(&sweep->tree, rank, sweep->self))
             continue;
         struct cop__belief belief = cop__roster_get(node, dead->extra[i]);
         if (belief.status < COP_SUSPECT)
@@ -135,6 +136,7 @@ static int gather_pieces(const struct cop__sweep *sweep, struct answer *out)
     return 0;
 }
 
+/* NULL: no memory. */
 static struct cop_buf *make_answer(const struct cop_node *node,
                                    const struct cop__sweep *sweep)
 {
@@ -144,6 +146,27 @@ static struct cop_buf *make_answer(const struct cop_node *node,
     if (!error && sweep->part_count > 0)
         error = sweep->pieces ? gather_pieces(sweep, &answer)
                               : gather_folded(node, sweep, &answer);
+    struct cop_buf *frame = error ? NULL : encode_answer(node, sweep, &answer);
+    fini_answer(&answer);
+    return frame;
+}
+
+/* One part alone; with all losses if it is the last that is said. */
+static struct cop_buf *make_piece(const struct cop_node *node,
+                                  const struct cop__sweep *sweep, uint32_t i, bool last)
+{
+    struct answer answer;
+    init_answer(&answer);
+    int error = last ? gather_lost(node, sweep, &answer) : 0;
+    if (sweep->pieces)
+        answer.flags = ANSWER_PIECES;
+    if (!error && i < sweep->part_count) {
+        const struct cop__part *part = &sweep->parts[i];
+        error = reserve(&answer, part_bytes(&part->cover, part->payload));
+        struct cop__writer writer =
+            cop__writer(answer.parts, error ? 0 : answer.length);
+        put_part(&writer, &part->cover, part->payload);
+    }
     struct cop_buf *frame = error ? NULL : encode_answer(node, sweep, &answer);
     fini_answer(&answer);
     return frame;
@@ -175,9 +198,41 @@ static void send_to_askers(struct cop_node *node, struct cop__sweep *sweep,
     cop_buf_unref(frame);
 }
 
+/* To one, or (NONE) to all who asked; takes over the reference. */
+static void send_answer(struct cop_node *node, struct cop__sweep *sweep, cop_rank to,
+                        struct cop_buf *frame)
+{
+    if (to == COP_RANK_NONE)
+        send_to_askers(node, sweep, frame);
+    else
+        cop__sweep_send(node, sweep, to, COP__KIND_ANSWER, frame);
+}
+
+/*
+ * What does not fit one message goes in as many as there are parts. Mine is the last: it is
+ * the one by which I have answered.
+ */
+static void say_answer(struct cop_node *node, struct cop__sweep *sweep, cop_rank to)
+{
+    uint32_t own = sweep->part_count;
+    struct cop_buf *frame = make_answer(node, sweep);
+    if (!frame || frame->length <= COP__FRAME_MAX) {
+        send_answer(node, sweep, to, frame);
+        return;
+    }
+    cop_buf_unref(frame);
+    for (uint32_t i = 0; i < sweep->part_count; i++) {
+        if (sweep->parts[i].source == sweep->self)
+            own = i;
+        else
+            send_answer(node, sweep, to, make_piece(node, sweep, i, false));
+    }
+    send_answer(node, sweep, to, make_piece(node, sweep, own, true));
+}
+
 void cop__sweep_answer_to(struct cop_node *node, struct cop__sweep *sweep, cop_rank to)
 {
-    cop__sweep_send(node, sweep, to, COP__KIND_ANSWER, make_answer(node, sweep));
+    say_answer(node, sweep, to);
 }
 
 /* Lowest of the initiator's earlier sweeps that still waits here for its outcome. */
@@ -205,6 +260,14 @@ static void complete(struct cop_node *node, struct cop__sweep *sweep, int status
         cop__sweep_end(node, sweep);
 }
 
+/* Somebody of whom the protocol knows why it does not answer. */
+static bool is_excused(const struct cop_node *node, const struct cop__sweep *sweep,
+                       cop_rank rank)
+{
+    const struct cop__protocol *protocol = cop__sweep_protocol(node, sweep);
+    return protocol->is_excused && protocol->is_excused(node, sweep, rank);
+}
+
 /* At the initiator: whether somebody who is not lost has not answered. It may have been
  * given up further down, where deadlines are earlier. */
 static bool is_anybody_silent(struct cop_node *node, const struct cop__sweep *sweep)
@@ -214,7 +277,8 @@ static bool is_anybody_silent(struct cop_node *node, const struct cop__sweep *sw
     if (cop__sweep_missing(sweep, &missing))
         cop__fail(node, COP_ENOMEM);
     for (uint32_t i = 0; i < missing.count && !silent; i++)
-        silent = !cop__sweep_is_lost(node, sweep, missing.items[i]);
+        silent = !cop__sweep_is_lost(node, sweep, missing.items[i]) &&
+                 !is_excused(node, sweep, missing.items[i]);
     cop_ranks_free(&missing);
     return silent;
 }
@@ -223,17 +287,24 @@ static bool is_anybody_silent(struct cop_node *node, const struct cop__sweep *sw
 void cop__sweep_answer_now(struct cop_node *node, struct cop__sweep *sweep)
 {
     for (uint32_t i = 0; i < sweep->child_count; i++)
-        if (sweep->children[i].state == CHILD_OWED)
+        if (sweep->children[i].state == CHILD_OWED) {
             cop__sweep_settle_child(node, sweep, &sweep->children[i], CHILD_FAILED);
+            cop__sweep_tell_part(node, sweep, sweep->children[i].rank, COP_ETIMEDOUT,
+                                 (struct cop__bytes){NULL, 0});
+        }
+    cop__sweep_tell_gathered(node, sweep, COP_ETIMEDOUT);
     lower_floor(node, sweep);
     if (cop__sweep_is_mine(node, sweep)) {
         complete(node, sweep, is_anybody_silent(node, sweep) ? COP_ETIMEDOUT : 0);
         return;
     }
+    bool first = !sweep->answered;
     sweep->answered = true;
     sweep->refining = false;
-    send_to_askers(node, sweep, make_answer(node, sweep));
+    say_answer(node, sweep, COP_RANK_NONE);
     cop__sweep_mind_parent(node, sweep);
+    if (first && cop__sweep_protocol(node, sweep)->on_answered)
+        cop__sweep_protocol(node, sweep)->on_answered(node, sweep);
 }
 
 /*
@@ -248,8 +319,8 @@ static bool chase_missing(struct cop_node *node, struct cop__sweep *sweep)
     for (uint32_t i = 0; i < missing.count && !node->failed; i++) {
         cop_rank rank = missing.items[i];
         const struct cop__child *child = cop__sweep_child(sweep, rank);
-        if (!cop__sweep_is_lost(node, sweep, rank) &&
-            !(child && child->state == CHILD_FAILED))
+        if (rank != sweep->self && !cop__sweep_is_lost(node, sweep, rank) &&
+            !(child && child->state == CHILD_FAILED) && !is_excused(node, sweep, rank))
             cop__sweep_ask_one(node, sweep, rank);
     }
     cop_ranks_free(&missing);
@@ -259,9 +330,14 @@ static bool chase_missing(struct cop_node *node, struct cop__sweep *sweep)
 void cop__sweep_answer_if_complete(struct cop_node *node, struct cop__sweep *sweep)
 {
     bool due = !sweep->answered || sweep->refining;
-    if (!due || !sweep->contributed || sweep->owed > 0 || sweep->over || node->failed)
+    if (!due || !sweep->forwarded || sweep->owed > 0 || sweep->over || node->failed)
         return;
-    if (cop__sweep_is_mine(node, sweep) && chase_missing(node, sweep))
+    bool follows = cop__sweep_protocol(node, sweep)->on_gathered != NULL;
+    if (cop__sweep_is_mine(node, sweep) && (sweep->contributed || follows) &&
+        chase_missing(node, sweep))
+        return;
+    cop__sweep_tell_gathered(node, sweep, 0);
+    if (!sweep->contributed || (sweep->answered && !sweep->refining) || sweep->over)
         return;
     cop__sweep_answer_now(node, sweep);
 }
@@ -322,12 +398,12 @@ static int read_part(const struct cop_node *node, const struct cop__sweep *sweep
     return 0;
 }
 
-/* Takes in one part; true if it has to come in pieces. */
-static bool take_part(struct cop_node *node, struct cop__sweep *sweep,
-                      struct cop__part *part, bool pieces)
+bool cop__sweep_take_part(struct cop_node *node, struct cop__sweep *sweep,
+                          struct cop__part *part, bool pieces)
 {
     enum cop__place place = cop__sweep_place(sweep, part, pieces);
     if (place == PLACE_KEPT) {
+        cop__sweep_tell_part(node, sweep, part->source, 0, part->payload);
         if (sweep->answered && !sweep->refining)
             relay(node, sweep, part);
         return false;
@@ -354,7 +430,7 @@ static int take_parts(struct cop_node *node, struct cop__sweep *sweep, cop_rank 
         int error = read_part(node, sweep, frame, from, &reader, &part);
         if (error)
             return error;
-        refused |= take_part(node, sweep, &part, pieces);
+        refused |= cop__sweep_take_part(node, sweep, &part, pieces);
     }
     return refused ? COP_EREFUSED : 0;
 }
@@ -423,8 +499,8 @@ static bool is_expected(struct cop__sweep *sweep, cop_rank from)
 static void take_answer(struct cop_node *node, struct cop__sweep *sweep, cop_id sender,
                         struct cop_buf *frame, const struct cop__msg_answer *message)
 {
-    cop_rank from = sender;
-    if (from == sweep->self || !cop__sweep_has_rank(sweep, from) ||
+    cop_rank from = cop__sweep_rank(sweep, sender);
+    if (from == sweep->self || from == COP_RANK_NONE ||
         !cop_tree_is_below(&sweep->tree, from, sweep->self)) {
         COP__COUNT(node, ignored_not_below);
         return;
@@ -493,7 +569,7 @@ static void refine(struct cop_node *node, struct cop__sweep *sweep, uint32_t i,
     if (child->state != CHILD_OWED) {
         child->state = CHILD_OWED;
         sweep->owed++;
-        cop__watch(node, source);
+        cop__watch(node, cop__sweep_id(sweep, source));
     }
     say_hold(node, sweep, source, hold);
 }
@@ -527,10 +603,11 @@ void cop__on_hold(struct cop_node *node, const struct cop_frame *frame)
     cop__sweeps_enter(node);
     struct cop__sweep *sweep = cop__sweep_hear_of(
         node, message.initiator, message.incarnation, message.sequence, message.mark);
-    cop_rank from = frame->header.sender;
+    cop_rank from =
+        sweep ? cop__sweep_rank(sweep, frame->header.sender) : COP_RANK_NONE;
     struct cop__cover hold;
     if (sweep && (from == sweep->self || cop__sweep_is_mine(node, sweep) ||
-                  !cop__sweep_has_rank(sweep, from) ||
+                  from == COP_RANK_NONE ||
                   !cop_tree_is_below(&sweep->tree, sweep->self, from))) {
         COP__COUNT(node, ignored_not_ancestor);
     } else if (sweep && sweep->answered) {

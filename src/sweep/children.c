@@ -61,9 +61,9 @@ static struct cop__child *push(struct cop_node *node, struct cop__sweep *sweep,
 }
 
 /* What the protocol asks, behind those without a place inside; to be freed. */
-static struct cop_buf *with_leaves(const struct cop__sweep *sweep)
+static struct cop_buf *with_leaves(const struct cop__sweep *sweep,
+                                   struct cop__bytes request)
 {
-    struct cop__bytes request = cop__sweep_request(sweep);
     struct cop_buf *buf =
         cop_buf_create(4 + 4 * (size_t)sweep->leaves.count + request.length);
     if (!buf)
@@ -77,7 +77,8 @@ static struct cop_buf *with_leaves(const struct cop__sweep *sweep)
     return buf;
 }
 
-static struct cop_buf *encode_ask(struct cop_node *node, const struct cop__sweep *sweep)
+static struct cop_buf *encode_ask(struct cop_node *node, const struct cop__sweep *sweep,
+                                  struct cop__bytes payload)
 {
     const struct cop_shape *shape = &sweep->tree.shape;
     struct cop__msg_ask ask = {
@@ -94,11 +95,11 @@ static struct cop_buf *encode_ask(struct cop_node *node, const struct cop__sweep
         .inner = (uint8_t)shape->inner,
         .arity = shape->k,
         .members = sweep->tree.n,
-        .payload = cop__sweep_request(sweep),
+        .payload = payload,
     };
     if (sweep->leaves.count == 0)
         return cop__encode_ask(&ask);
-    struct cop_buf *whole = with_leaves(sweep), *buf = NULL;
+    struct cop_buf *whole = with_leaves(sweep, payload), *buf = NULL;
     if (whole) {
         ask.flags |= ASK_LEAVES;
         ask.payload = (struct cop__bytes){whole->data, whole->length};
@@ -123,12 +124,17 @@ static void ask(struct cop_node *node, struct cop__sweep *sweep,
         return;
     }
     if (!*frame)
-        *frame = encode_ask(node, sweep);
-    cop_id id = child->rank;
+        *frame = encode_ask(node, sweep, cop__sweep_request(sweep));
     child->state = CHILD_OWED;
     sweep->owed++;
-    cop__watch(node, id);
-    cop__sweep_send(node, sweep, id, COP__KIND_ASK, cop_buf_ref(*frame));
+    cop__watch(node, cop__sweep_id(sweep, child->rank));
+    cop__sweep_send(node, sweep, child->rank, COP__KIND_ASK, cop_buf_ref(*frame));
+}
+
+void cop__sweep_ask_with(struct cop_node *node, struct cop__sweep *sweep, cop_rank rank,
+                         struct cop__bytes payload)
+{
+    cop__sweep_send(node, sweep, rank, COP__KIND_ASK, encode_ask(node, sweep, payload));
 }
 
 static void push_children_of(struct cop_node *node, struct cop__sweep *sweep,
@@ -153,6 +159,8 @@ static void ask_from(struct cop_node *node, struct cop__sweep *sweep, uint32_t f
         if (cop__sweep_is_lost(node, sweep, rank)) {
             sweep->tangled = true;
             sweep->children[i].state = CHILD_LOST;
+            cop__sweep_tell_part(node, sweep, rank, COP_ELOST,
+                                 (struct cop__bytes){NULL, 0});
             push_children_of(node, sweep, rank);
         } else if (sweep->tangled && cop__sweep_holds(sweep, rank)) {
             sweep->children[i].state = CHILD_ANSWERED;
@@ -165,8 +173,27 @@ static void ask_from(struct cop_node *node, struct cop__sweep *sweep, uint32_t f
 
 void cop__sweep_ask_all(struct cop_node *node, struct cop__sweep *sweep)
 {
-    push_children_of(node, sweep, node->rank);
-    ask_from(node, sweep, 0);
+    uint32_t from =
+        sweep->child_count; /* orphans may have come before the gate opened */
+    sweep->forwarded = true;
+    push_children_of(node, sweep, sweep->self);
+    ask_from(node, sweep, from);
+}
+
+void cop__sweep_forward(struct cop_node *node, struct cop__sweep *sweep)
+{
+    COP_ASSERT(!sweep->forwarded && !sweep->contributed);
+    cop__sweep_ask_all(node, sweep);
+}
+
+/* They are listed, as ones that will not answer: what I say is for me alone. */
+void cop__sweep_refuse(struct cop_node *node, struct cop__sweep *sweep,
+                       struct cop_buf *payload)
+{
+    COP_ASSERT(!sweep->forwarded);
+    sweep->forwarded = true;
+    push_children_of(node, sweep, sweep->self);
+    cop__sweep_contribute(node, sweep, payload);
 }
 
 /*
@@ -196,7 +223,8 @@ void cop__sweep_ask_again(struct cop_node *node, struct cop__sweep *sweep,
 {
     const struct cop__child *child = cop__sweep_child(sweep, rank);
     if (child && child->state == CHILD_OWED && has_time_to_ask(node, sweep))
-        cop__sweep_send(node, sweep, rank, COP__KIND_ASK, encode_ask(node, sweep));
+        cop__sweep_send(node, sweep, rank, COP__KIND_ASK,
+                        encode_ask(node, sweep, cop__sweep_request(sweep)));
 }
 
 /* Takes in an orphan: its answer, unless that is here already, and its wait for the
@@ -214,7 +242,7 @@ void cop__sweep_settle_child(struct cop_node *node, struct cop__sweep *sweep,
 {
     if (child->state == CHILD_OWED) {
         sweep->owed--;
-        cop__unwatch(node, child->rank);
+        cop__unwatch(node, cop__sweep_id(sweep, child->rank));
     }
     child->state = (uint8_t)state;
 }
@@ -228,6 +256,7 @@ void cop__sweep_lose_child(struct cop_node *node, struct cop__sweep *sweep,
     COP__COUNT(node, adoptions);
     sweep->tangled = true;
     cop__sweep_settle_child(node, sweep, child, CHILD_LOST);
+    cop__sweep_tell_part(node, sweep, rank, COP_ELOST, (struct cop__bytes){NULL, 0});
     push_children_of(node, sweep, rank);
     ask_from(node, sweep, from);
 }

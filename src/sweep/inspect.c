@@ -38,12 +38,13 @@ static void digest_sweep(const struct cop__sweep *sweep, struct cop__digest *dig
     cop__digest_word(digest, sweep->sequence);
     cop__digest_word(digest, sweep->parent);
     cop__digest_word(digest, sweep->floor);
-    cop__digest_word(digest,
-                     (uint64_t)sweep->contributed | (uint64_t)sweep->answered << 1 |
-                         (uint64_t)sweep->has_outcome << 2 |
-                         (uint64_t)sweep->tangled << 3 | (uint64_t)sweep->pieces << 4 |
-                         (uint64_t)sweep->refining << 5 | (uint64_t)sweep->told << 6 |
-                         (uint64_t)(uint32_t)sweep->status << 8);
+    cop__digest_word(
+        digest, (uint64_t)sweep->contributed | (uint64_t)sweep->answered << 1 |
+                    (uint64_t)sweep->has_outcome << 2 | (uint64_t)sweep->tangled << 3 |
+                    (uint64_t)sweep->pieces << 4 | (uint64_t)sweep->refining << 5 |
+                    (uint64_t)sweep->told << 6 | (uint64_t)sweep->forwarded << 7 |
+                    (uint64_t)sweep->gathered << 40 |
+                    (uint64_t)(uint32_t)sweep->status << 8);
     digest_ranks(&sweep->askers, digest);
     digest_ranks(&sweep->strangers, digest);
     digest_children(sweep, digest);
@@ -88,7 +89,7 @@ static const char *check_children(const struct cop_node *node,
     uint32_t owed = 0;
     for (uint32_t i = 0; i < sweep->child_count; i++) {
         const struct cop__child *child = &sweep->children[i];
-        cop_id id = child->rank;
+        cop_id id = cop__sweep_id(sweep, child->rank);
         if (child->state == CHILD_OWED) {
             owed++;
             if (!cop__is_watched(node, id))
@@ -110,7 +111,7 @@ static const char *check_waits(const struct cop_node *node,
     if (!cop__timer_is_running(&sweep->timer.timer))
         return "sweep: kept without a deadline";
     if (!mine && waits && sweep->parent != COP_RANK_NONE &&
-        !cop__is_watched(node, sweep->parent))
+        !cop__is_watched(node, cop__sweep_id(sweep, sweep->parent)))
         return "sweep: waits for its parent without watching it";
     if (!mine && waits && sweep->parent != COP_RANK_NONE &&
         cop__sweep_is_lost(node, sweep, sweep->parent))

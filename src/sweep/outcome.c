@@ -95,8 +95,8 @@ static void say_done_below(struct cop_node *node, struct cop__sweep *sweep)
 {
     for (uint32_t i = 0; i < sweep->child_count; i++)
         if (sweep->children[i].state != CHILD_LOST)
-            cop__sweep_say_done(node, sweep->children[i].rank, sweep->initiator,
-                                sweep->incarnation, sweep->sequence);
+            cop__sweep_say_done(node, cop__sweep_id(sweep, sweep->children[i].rank),
+                                sweep->initiator, sweep->incarnation, sweep->sequence);
 }
 
 /* No outcome will come any more: the protocol is told so, once. When time is up those below
@@ -142,9 +142,10 @@ void cop__on_outcome(struct cop_node *node, const struct cop_frame *frame)
     cop__sweeps_enter(node);
     struct cop__sweep *sweep = cop__sweep_hear_of(
         node, message.initiator, message.incarnation, message.sequence, message.mark);
-    cop_rank from = frame->header.sender;
+    cop_rank from =
+        sweep ? cop__sweep_rank(sweep, frame->header.sender) : COP_RANK_NONE;
     int status = (int)message.status;
-    if (sweep && (from == sweep->self || !cop__sweep_has_rank(sweep, from) ||
+    if (sweep && (from == sweep->self || from == COP_RANK_NONE ||
                   !cop_tree_is_below(&sweep->tree, sweep->self, from))) {
         COP__COUNT(node, ignored_not_ancestor);
     } else if (sweep && (sweep->has_outcome ||

@@ -5,6 +5,7 @@
 #include "base/map.h"
 #include "roster/roster.h"
 #include "sweep/cover.h"
+#include "sweep/roll.h"
 #include "sweep/sweep.h"
 
 /* What the files of this folder share. Nobody else includes it. */
@@ -69,6 +70,8 @@ struct cop__sweep {
     struct cop_ranks leaves;
     struct cop_dead outside; /* a view on them */
     struct cop_view *world;  /* who takes part, if it brought that along; or NULL */
+    struct cop__roll *roll;  /* whom it is about; NULL: everybody, by id */
+    void *user;              /* of the protocol */
     cop_epoch epoch;         /* of the initiator's view when it began */
     cop_time started, deadline, hop_ns;
     uint64_t token;
@@ -91,6 +94,8 @@ struct cop__sweep {
 
     uint8_t protocol;
     bool wants_outcome;
+    bool forwarded; /* those below were asked, or will not be */
+    bool gathered;  /* the protocol was told so */
     bool contributed;
     bool answered; /* to somebody; at the initiator: completed */
     bool has_outcome;
@@ -135,8 +140,6 @@ uint64_t cop__origin_mark(const struct cop_node *node, cop_id id,
                           cop_incarnation incarnation);
 
 /* world.c */
-bool cop__sweep_is_lost(const struct cop_node *node, const struct cop__sweep *sweep,
-                        cop_rank rank);
 bool cop__sweep_concerns(const struct cop_node *node, const struct cop__sweep *sweep,
                          cop_rank rank);
 void cop__sweep_send(struct cop_node *node, const struct cop__sweep *sweep, cop_rank to,
@@ -144,10 +147,12 @@ void cop__sweep_send(struct cop_node *node, const struct cop__sweep *sweep, cop_
 bool cop__sweep_life_is_over(const struct cop_node *node, cop_id initiator,
                              cop_incarnation incarnation);
 
-/* The place of a peer in a sweep's tree; false if it has none. */
-static inline bool cop__sweep_has_rank(const struct cop__sweep *sweep, cop_id id)
+/* The place of a peer in a sweep's tree; NONE if it has none. */
+static inline cop_rank cop__sweep_rank(const struct cop__sweep *sweep, cop_id id)
 {
-    return id < sweep->tree.n;
+    if (sweep->roll)
+        return cop__roll_rank(sweep->roll, id);
+    return id < sweep->tree.n ? id : COP_RANK_NONE;
 }
 
 /* sweep.c */
@@ -170,6 +175,15 @@ void cop__sweep_release_below(struct cop_node *node, const struct cop__sweep *sw
 void cop__sweep_say_done(struct cop_node *node, cop_id to, cop_id initiator,
                          cop_incarnation incarnation, uint64_t sequence);
 
+/* refused.c */
+void cop__sweep_say_refused(struct cop_node *node, cop_id to,
+                            const struct cop__msg_ask *message, int status);
+/* Tells the protocol, if it wants to know. */
+void cop__sweep_tell_part(struct cop_node *node, struct cop__sweep *sweep,
+                          cop_rank rank, int status, struct cop__bytes payload);
+void cop__sweep_tell_gathered(struct cop_node *node, struct cop__sweep *sweep,
+                              int status);
+
 /* children.c */
 struct cop__child *cop__sweep_child(const struct cop__sweep *sweep, cop_rank rank);
 void cop__sweep_ask_all(struct cop_node *node, struct cop__sweep *sweep);
@@ -184,6 +198,9 @@ void cop__sweep_settle_child(struct cop_node *node, struct cop__sweep *sweep,
                              struct cop__child *child, enum cop__child_state state);
 
 /* answer.c */
+/* Takes one part in, and passes it on if I have answered; true if it has to come in pieces. */
+bool cop__sweep_take_part(struct cop_node *node, struct cop__sweep *sweep,
+                          struct cop__part *part, bool pieces);
 void cop__sweep_answer_if_complete(struct cop_node *node, struct cop__sweep *sweep);
 void cop__sweep_answer_now(struct cop_node *node, struct cop__sweep *sweep);
 void cop__sweep_answer_to(struct cop_node *node, struct cop__sweep *sweep, cop_rank to);

@@ -48,6 +48,7 @@ static void free_sweep(struct cop__sweeps *sweeps, struct cop__sweep *sweep)
     cop_buf_unref(sweep->request);
     cop_buf_unref(sweep->outcome);
     cop_view_unref(sweep->world);
+    cop__roll_unref(sweep->roll);
     if (sweeps->spare || sweep->child_capacity > SPARE_MAX ||
         sweep->part_capacity > SPARE_MAX)
         free_memory(sweep);
@@ -121,6 +122,8 @@ void cop__sweep_end(struct cop_node *node, struct cop__sweep *sweep)
     for (uint32_t i = 0; i < sweep->child_count; i++)
         cop__sweep_settle_child(node, sweep, &sweep->children[i], CHILD_FAILED);
     cop__sweep_mind_parent(node, sweep);
+    if (cop__sweep_protocol(node, sweep)->on_end)
+        cop__sweep_protocol(node, sweep)->on_end(node, sweep);
     struct cop__origin *origin =
         cop__origin_get(node, sweep->initiator, sweep->incarnation);
     if (!origin)
@@ -249,8 +252,8 @@ static int take_leaves(struct cop__sweep *sweep, const struct cop_tree *tree)
 }
 
 static struct cop__sweep *create(struct cop_node *node, const struct cop_tree *tree,
-                                 struct cop_view *world, cop_time left_ns,
-                                 struct cop__bytes payload)
+                                 struct cop_view *world, struct cop__roll *roll,
+                                 cop_time left_ns, struct cop__bytes payload)
 {
     struct cop__sweep *sweep = take_sweep(cop__sweeps(node));
     if (!sweep)
@@ -269,7 +272,8 @@ static struct cop__sweep *create(struct cop_node *node, const struct cop_tree *t
         return NULL;
     }
     sweep->world = world ? cop_view_ref(world) : NULL;
-    sweep->self = node->rank;
+    sweep->roll = cop__roll_ref(roll);
+    sweep->self = cop__sweep_rank(sweep, node->self);
     sweep->parent = COP_RANK_NONE;
     sweep->floor = UINT64_MAX;
     sweep->started = node->now;
@@ -292,7 +296,8 @@ static void begin(struct cop_node *node, struct cop__sweep *sweep)
     *at = sweep;
     sweeps->count++;
     cop__timer_set(node, &sweep->timer, sweep->deadline);
-    cop__sweep_ask_all(node, sweep);
+    if (!cop__sweep_protocol(node, sweep)->gated)
+        cop__sweep_ask_all(node, sweep);
     if (!node->failed)
         cop__sweep_protocol(node, sweep)->on_ask(node, sweep);
     cop__sweep_answer_if_complete(node, sweep);
@@ -331,11 +336,16 @@ int cop__sweep_start(struct cop_node *node, const struct cop__sweep_options *opt
     struct cop__sweeps *sweeps = cop__sweeps(node);
     const struct cop_view *view = options->world ? options->world : node->view;
     struct cop_tree tree = {.n = cop_view_slots(view), .root = node->rank};
+    if (options->roll) {
+        tree.n = options->roll->count;
+        tree.root = cop__roll_rank(options->roll, node->self);
+    }
     tree.shape = options->shape.kind ? options->shape : *cop_view_shape(node->view);
     /* Only the view's own tables are known to the others. */
     if (cop_tree_check(&tree) ||
         (tree.shape.table && tree.shape.table != cop_view_shape(node->view)->table) ||
-        options->timeout_ns == 0 || options->timeout_ns > COP__SWEEP_TIMEOUT_MAX)
+        (tree.shape.table && options->roll) || options->timeout_ns == 0 ||
+        options->timeout_ns > COP__SWEEP_TIMEOUT_MAX)
         return COP_EINVAL;
     struct cop__origin *origin = cop__origin_get(node, node->self, node->incarnation);
     if (!origin)
@@ -344,9 +354,10 @@ int cop__sweep_start(struct cop_node *node, const struct cop__sweep_options *opt
         return COP_EAGAIN;
     struct cop_dead outside;
     struct cop__sweep *sweep = NULL;
-    if (choose_leaves(node, view, &tree, &outside) == 0)
-        sweep =
-            create(node, &tree, options->world, options->timeout_ns, options->payload);
+    /* A list of its own has an order of its own, without leaves. */
+    if (options->roll || choose_leaves(node, view, &tree, &outside) == 0)
+        sweep = create(node, &tree, options->world, options->roll, options->timeout_ns,
+                       options->payload);
     if (!sweep) {
         cop__fail(node, COP_ENOMEM);
         return COP_ENOMEM;
@@ -370,7 +381,8 @@ int cop__sweep_start(struct cop_node *node, const struct cop__sweep_options *opt
 
 /* The tree that an ASK names; whether it is one can be checked. */
 static struct cop_tree asked_tree(const struct cop_node *node,
-                                  const struct cop__msg_ask *message)
+                                  const struct cop__msg_ask *message,
+                                  const struct cop__roll *roll)
 {
     const struct cop_shape *own = cop_view_shape(node->view);
     struct cop_tree tree = {
@@ -380,25 +392,36 @@ static struct cop_tree asked_tree(const struct cop_node *node,
         .n = cop__has_views(node) ? message->members : cop_view_slots(node->view),
         .root = message->initiator,
     };
-    if (own->table && own->kind == tree.shape.kind)
+    if (roll) {
+        tree.n = roll->count;
+        tree.root = cop__roll_rank(roll, message->initiator);
+    } else if (own->table && own->kind == tree.shape.kind) {
         tree.shape.table = own->table;
+    }
     return tree;
+}
+
+/* Where somebody stands in the tree of a question. */
+static cop_rank asked_rank(const struct cop_tree *tree, const struct cop__roll *roll,
+                           cop_id id)
+{
+    if (roll)
+        return cop__roll_rank(roll, id);
+    return id < tree->n ? id : COP_RANK_NONE;
 }
 
 /* True if it is not a question that I can be asked, or not by one above me. */
 static bool ignore_ask(struct cop_node *node, const struct cop__msg_ask *message,
-                       cop_id sender, const struct cop_tree *tree)
+                       cop_rank sender, cop_rank self, const struct cop_tree *tree)
 {
     if (message->members != tree->n || tree->n > COP_MEMBERS_MAX ||
-        tree->root >= tree->n || node->rank >= tree->n ||
-        message->protocol >= node->stack->protocol_count || cop_tree_check(tree) ||
+        tree->root >= tree->n || self >= tree->n || cop_tree_check(tree) ||
         message->left_ns > COP__SWEEP_TIMEOUT_MAX ||
         message->hop_ns > COP__SWEEP_TIMEOUT_MAX) {
         COP__COUNT(node, ignored_malformed);
         return true;
     }
-    if (sender == node->rank || sender >= tree->n ||
-        !cop_tree_is_below(tree, node->rank, sender)) {
+    if (sender == self || sender >= tree->n || !cop_tree_is_below(tree, self, sender)) {
         COP__COUNT(node, ignored_not_ancestor);
         return true;
     }
@@ -424,7 +447,7 @@ static bool find_world(struct cop_node *node, const struct cop__msg_ask *message
 }
 
 static void join(struct cop_node *node, const struct cop__msg_ask *message,
-                 const struct cop_tree *tree, cop_rank parent)
+                 const struct cop_tree *tree, struct cop__roll *roll, cop_rank parent)
 {
     /* The mark of this frame has just ended the one before: its memory serves again. */
     cop__sweeps_reap(node, 1);
@@ -432,7 +455,7 @@ static void join(struct cop_node *node, const struct cop__msg_ask *message,
     if (!find_world(node, message, &world))
         return;
     struct cop__sweep *sweep =
-        create(node, tree, world, message->left_ns, message->payload);
+        create(node, tree, world, roll, message->left_ns, message->payload);
     cop_view_unref(world);
     if (!sweep) {
         cop__fail(node, COP_ENOMEM);
@@ -460,16 +483,37 @@ static void ask_again(struct cop_node *node, struct cop__sweep *sweep, cop_rank 
     cop__sweep_leave_suspect(node, sweep);
 }
 
-static void take_ask(struct cop_node *node, const struct cop__msg_ask *message,
-                     cop_id sender, const struct cop_dead *outside)
+/* Whom the question is about: as the sweep says if I am in it, else as the protocol reads it;
+ * the caller's reference. */
+static int find_roll(struct cop_node *node, const struct cop_frame *frame,
+                     const struct cop__msg_ask *message, struct cop__roll **out)
 {
-    struct cop_tree tree = asked_tree(node, message);
-    if (outside->extra_count > 0) {
+    const struct cop__protocol *protocol = node->stack->protocols[message->protocol];
+    const struct cop__sweep *sweep = cop__sweep_find(
+        node, message->initiator, message->incarnation, message->sequence);
+    *out = NULL;
+    if (!protocol->roll)
+        return 0;
+    if (sweep) {
+        *out = cop__roll_ref(sweep->roll);
+        return 0;
+    }
+    return protocol->roll(node, frame, message->payload, out);
+}
+
+static void take_question(struct cop_node *node, const struct cop__msg_ask *message,
+                          cop_id asker, const struct cop_dead *outside,
+                          struct cop__roll *roll, int refused)
+{
+    struct cop_tree tree = asked_tree(node, message, roll);
+    if (outside->extra_count > 0 && !roll) {
         tree.dead = outside;
         tree.leaves = outside->extra;
         tree.leaf_count = outside->extra_count;
     }
-    if (ignore_ask(node, message, sender, &tree))
+    cop_rank sender = asked_rank(&tree, roll, asker);
+    if (!refused &&
+        ignore_ask(node, message, sender, asked_rank(&tree, roll, node->self), &tree))
         return;
     struct cop__origin *origin =
         hear_mark(node, message->initiator, message->incarnation, message->sequence,
@@ -483,10 +527,12 @@ static void take_ask(struct cop_node *node, const struct cop__msg_ask *message,
     } else if (cop__origin_is_over(origin, message->sequence) ||
                message->left_ns == 0) {
         COP__COUNT(node, ignored_sweep_over);
-        cop__sweep_say_done(node, sender, message->initiator, message->incarnation,
+        cop__sweep_say_done(node, asker, message->initiator, message->incarnation,
                             message->sequence);
+    } else if (refused) {
+        cop__sweep_say_refused(node, asker, message, refused);
     } else {
-        join(node, message, &tree, sender);
+        join(node, message, &tree, roll, sender);
     }
 }
 
@@ -521,6 +567,47 @@ int cop__sweep_split(struct cop__msg_ask *message, struct cop_ranks *leaves)
     return are_leaves(message, leaves) ? 0 : COP_EMALFORMED;
 }
 
+/* Whoever has to find out whom a question is about does not do so for one that is over. */
+static bool is_over(struct cop_node *node, const struct cop_frame *frame,
+                    const struct cop__msg_ask *message)
+{
+    const struct cop__origin *origin =
+        hear_mark(node, message->initiator, message->incarnation, message->sequence,
+                  message->mark);
+    if (!origin)
+        return true;
+    if (!cop__origin_is_over(origin, message->sequence) && message->left_ns > 0)
+        return false;
+    if (cop__sweep_find(node, message->initiator, message->incarnation,
+                        message->sequence))
+        return false;
+    COP__COUNT(node, ignored_sweep_over);
+    cop__sweep_say_done(node, frame->header.sender, message->initiator,
+                        message->incarnation, message->sequence);
+    return true;
+}
+
+static void take_ask(struct cop_node *node, const struct cop_frame *frame,
+                     const struct cop__msg_ask *message, const struct cop_dead *outside)
+{
+    struct cop__roll *roll = NULL;
+    if (message->protocol >= node->stack->protocol_count) {
+        COP__COUNT(node, ignored_malformed);
+        return;
+    }
+    if (node->stack->protocols[message->protocol]->roll &&
+        is_over(node, frame, message))
+        return;
+    int status = find_roll(node, frame, message, &roll);
+    if (status == COP_EMALFORMED)
+        COP__COUNT(node, ignored_malformed);
+    else if (status == COP_ENOMEM)
+        cop__fail(node, COP_ENOMEM);
+    else if (status != COP_EAGAIN)
+        take_question(node, message, frame->header.sender, outside, roll, status);
+    cop__roll_unref(roll);
+}
+
 /* S1, S2, S5, S7. */
 void cop__on_ask(struct cop_node *node, const struct cop_frame *frame)
 {
@@ -538,7 +625,7 @@ void cop__on_ask(struct cop_node *node, const struct cop_frame *frame)
     else if (error)
         COP__COUNT(node, ignored_malformed);
     else
-        take_ask(node, &message, frame->header.sender, &outside);
+        take_ask(node, frame, &message, &outside);
     cop__sweeps_leave(node);
     cop_ranks_free(&leaves);
 }
@@ -624,20 +711,21 @@ static void change_one(struct cop_node *node, struct cop__sweep *sweep,
     bool replaced = change->kind == COP__CHANGE_REPLACED;
     if (change->id == sweep->initiator && lose_initiator(node, sweep, change))
         return;
-    if (!cop__sweep_has_rank(sweep, change->id))
+    cop_rank rank = cop__sweep_rank(sweep, change->id);
+    if (rank == COP_RANK_NONE)
         return;
     /* A new life of somebody above me knows nothing of this sweep. */
     if (replaced && !sweep->world &&
-        cop_tree_is_below(&sweep->tree, sweep->self, change->id) &&
-        cop__rankset_put(&sweep->strangers, change->id))
+        cop_tree_is_below(&sweep->tree, sweep->self, rank) &&
+        cop__rankset_put(&sweep->strangers, rank))
         cop__fail(node, COP_ENOMEM);
     /* That a new life is known is no loss where the new one takes part. */
-    bool lost = cop__sweep_is_lost(node, sweep, change->id);
+    bool lost = cop__sweep_is_lost(node, sweep, rank);
     if (change->kind == COP__CHANGE_SUSPECT || (replaced && (lost || !sweep->world)))
-        lose(node, sweep, change->id);
+        lose(node, sweep, rank);
     if ((replaced || change->kind == COP__CHANGE_ALIVE) &&
-        !cop__sweep_is_lost(node, sweep, change->id))
-        regain(node, sweep, change->id);
+        !cop__sweep_is_lost(node, sweep, rank))
+        regain(node, sweep, rank);
     cop__sweep_answer_if_complete(node, sweep);
 }
 
@@ -666,8 +754,9 @@ static void lose_by_view(struct cop_node *node, struct cop__sweep *sweep, cop_id
             cop__sweep_give_up(node, sweep, COP_ELOST);
         return;
     }
-    if (cop__sweep_has_rank(sweep, id) && cop__sweep_is_lost(node, sweep, id))
-        lose(node, sweep, id);
+    cop_rank rank = cop__sweep_rank(sweep, id);
+    if (rank != COP_RANK_NONE && cop__sweep_is_lost(node, sweep, rank))
+        lose(node, sweep, rank);
     cop__sweep_answer_if_complete(node, sweep);
 }
 
@@ -703,13 +792,20 @@ static void on_view(struct cop_node *node, const struct cop_view *old)
     cop__sweeps_leave(node);
 }
 
+void cop__sweep_settle(struct cop_node *node, struct cop__sweep *sweep)
+{
+    cop__sweeps_enter(node);
+    cop__sweep_answer_if_complete(node, sweep);
+    cop__sweeps_leave(node);
+}
+
 /* D14: what I asked it straight has not come there. */
 static void on_detour(struct cop_node *node, cop_id peer)
 {
     for (struct cop__sweep *sweep = cop__sweeps(node)->first; sweep;
          sweep = sweep->next)
-        if (!sweep->over && cop__sweep_has_rank(sweep, peer))
-            cop__sweep_ask_again(node, sweep, peer);
+        if (!sweep->over && cop__sweep_rank(sweep, peer) != COP_RANK_NONE)
+            cop__sweep_ask_again(node, sweep, cop__sweep_rank(sweep, peer));
 }
 
 /* ---- the layer ------------------------------------------------------------------- */
@@ -750,6 +846,29 @@ bool cop__sweep_wants_outcome(const struct cop__sweep *sweep)
 {
     return sweep->wants_outcome;
 }
+
+const struct cop_tree *cop__sweep_tree(const struct cop__sweep *sweep)
+{
+    return &sweep->tree;
+}
+
+bool cop__sweep_is_rooted_here(const struct cop_node *node,
+                               const struct cop__sweep *sweep)
+{
+    return cop__sweep_is_mine(node, sweep);
+}
+
+cop_id cop__sweep_initiator(const struct cop__sweep *sweep, cop_incarnation *out)
+{
+    *out = sweep->incarnation;
+    return sweep->initiator;
+}
+
+cop_rank cop__sweep_self(const struct cop__sweep *sweep) { return sweep->self; }
+
+void cop__sweep_set_user(struct cop__sweep *sweep, void *user) { sweep->user = user; }
+
+void *cop__sweep_user(const struct cop__sweep *sweep) { return sweep->user; }
 
 struct cop__bytes cop__sweep_request(const struct cop__sweep *sweep)
 {

@@ -16,6 +16,7 @@
  * frames do nothing.
  */
 struct cop__sweep;
+struct cop__roll;
 extern const struct cop__layer cop__sweep_layer;
 
 /* How many sweeps of one initiator may be under way: as many as fit in one word. */
@@ -33,6 +34,16 @@ struct cop__protocol {
      */
     struct cop_view *(*world)(struct cop_node *node, cop_id initiator,
                               cop_incarnation incarnation, struct cop__bytes payload);
+    /*
+     * May be NULL. Reads out of a question whom it is about, if that is not everybody in the
+     * order of their ids: a reference for the caller, or NULL for everybody. COP_EAGAIN: not
+     * known yet; the protocol has kept the frame, and gives it to the node again. Another
+     * error: I cannot take part, and whoever asks is told why.
+     */
+    int (*roll)(struct cop_node *node, const struct cop_frame *frame,
+                struct cop__bytes payload, struct cop__roll **out);
+    /* The others are asked only when the protocol calls cop__sweep_forward. */
+    bool gated;
     /* A sweep reached me (also at its initiator): call cop__sweep_contribute, now or
      * later. */
     void (*on_ask)(struct cop_node *node, struct cop__sweep *sweep);
@@ -55,6 +66,29 @@ struct cop__protocol {
      * comes. */
     void (*on_outcome)(struct cop_node *node, struct cop__sweep *sweep, int status,
                        struct cop__bytes payload);
+
+    /* ---- for protocols that follow what happens below them; any may be NULL ---- */
+
+    /* What came of `rank`: its payload; or that it is lost (COP_ELOST), is not in the sweep
+     * any more (COP_ENOENT), or was not heard in time (COP_ETIMEDOUT). */
+    void (*on_part)(struct cop_node *node, struct cop__sweep *sweep, cop_rank rank,
+                    int status, struct cop__bytes payload);
+    /* Nobody below is waited for; called once, before anything is said upwards.
+     * COP_ETIMEDOUT: because time is up. */
+    void (*on_gathered)(struct cop_node *node, struct cop__sweep *sweep, int status);
+    /* At the others, when they have answered for the first time. */
+    void (*on_answered)(struct cop_node *node, struct cop__sweep *sweep);
+    /* It is over here: the last word about it. */
+    void (*on_end)(struct cop_node *node, struct cop__sweep *sweep);
+    /*
+     * Somebody whom I asked cannot take part: what to count as its answer. NULL if it was
+     * asked again (cop__sweep_ask_with), or there is no memory, which has been said.
+     */
+    struct cop_buf *(*on_refused)(struct cop_node *node, struct cop__sweep *sweep,
+                                  cop_rank rank, int status);
+    /* At the initiator: whether somebody who did not answer is not to be asked by it. */
+    bool (*is_excused)(const struct cop_node *node, const struct cop__sweep *sweep,
+                       cop_rank rank);
 };
 
 struct cop__sweep_options {
@@ -65,6 +99,7 @@ struct cop__sweep_options {
     struct cop__bytes payload;
     uint64_t token;         /* the protocol's own */
     struct cop_view *world; /* who takes part; NULL: the view */
+    struct cop__roll *roll; /* whom it is about; NULL: everybody. Borrowed */
 };
 
 /* Starts one, rooted here. COP_EAGAIN: too many under way. COP_EINVAL: the shape. */
@@ -72,6 +107,16 @@ int cop__sweep_start(struct cop_node *node, const struct cop__sweep_options *opt
 /* What this node adds; takes over the reference. Once for each sweep. */
 void cop__sweep_contribute(struct cop_node *node, struct cop__sweep *sweep,
                            struct cop_buf *payload);
+/* With a gate: asks those below. Once, and before anything is contributed. */
+void cop__sweep_forward(struct cop_node *node, struct cop__sweep *sweep);
+/* With a gate, instead of that: nobody below is asked by me. Takes over the reference. */
+void cop__sweep_refuse(struct cop_node *node, struct cop__sweep *sweep,
+                       struct cop_buf *payload);
+/* After one of these, outside of on_ask: acts if there is nobody to wait for. */
+void cop__sweep_settle(struct cop_node *node, struct cop__sweep *sweep);
+/* Asks somebody who is owed again, with another payload. */
+void cop__sweep_ask_with(struct cop_node *node, struct cop__sweep *sweep, cop_rank rank,
+                         struct cop__bytes payload);
 /* At the initiator, in or after on_complete: the outcome, for everyone. */
 void cop__sweep_conclude(struct cop_node *node, struct cop__sweep *sweep, int status,
                          struct cop__bytes payload);
@@ -98,12 +143,25 @@ struct cop_view *cop__sweep_world(const struct cop__sweep *sweep);
 cop_time cop__sweep_started(const struct cop__sweep *sweep);
 bool cop__sweep_wants_outcome(const struct cop__sweep *sweep);
 struct cop__bytes cop__sweep_request(const struct cop__sweep *sweep);
+const struct cop_tree *cop__sweep_tree(const struct cop__sweep *sweep);
+bool cop__sweep_is_rooted_here(const struct cop_node *node,
+                               const struct cop__sweep *sweep);
+cop_id cop__sweep_initiator(const struct cop__sweep *sweep, cop_incarnation *out);
+cop_rank cop__sweep_self(const struct cop__sweep *sweep);
+/* Who has a place in the sweep's tree. */
+cop_id cop__sweep_id(const struct cop__sweep *sweep, cop_rank rank);
+/* Whether somebody is lost to it just now. */
+bool cop__sweep_is_lost(const struct cop_node *node, const struct cop__sweep *sweep,
+                        cop_rank rank);
+/* A pointer of the protocol's own. */
+void cop__sweep_set_user(struct cop__sweep *sweep, void *user);
+void *cop__sweep_user(const struct cop__sweep *sweep);
 
 /* Takes what is the sweep's own off the payload of a question: what is left is the protocol's.
  * `leaves` may be NULL. 0, COP_EMALFORMED, COP_ENOMEM; the caller frees in any case. */
 int cop__sweep_split(struct cop__msg_ask *message, struct cop_ranks *leaves);
 
 cop__handler cop__on_ask, cop__on_answer, cop__on_turn, cop__on_outcome, cop__on_done,
-    cop__on_hold;
+    cop__on_hold, cop__on_refused;
 
 #endif

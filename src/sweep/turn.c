@@ -24,9 +24,9 @@ void cop__sweep_mind_parent(struct cop_node *node, struct cop__sweep *sweep)
         return;
     sweep->watches_parent = need;
     if (need)
-        cop__watch(node, sweep->parent);
+        cop__watch(node, cop__sweep_id(sweep, sweep->parent));
     else
-        cop__unwatch(node, sweep->parent);
+        cop__unwatch(node, cop__sweep_id(sweep, sweep->parent));
 }
 
 /* The former parent, unless it is lost, may be waiting for me too: it stays an asker. */
@@ -38,7 +38,7 @@ void cop__sweep_set_parent(struct cop_node *node, struct cop__sweep *sweep,
         return;
     if (sweep->watches_parent) {
         sweep->watches_parent = false;
-        cop__unwatch(node, old);
+        cop__unwatch(node, cop__sweep_id(sweep, old));
     }
     if (old != COP_RANK_NONE && cop__rankset_put(&sweep->askers, old))
         cop__fail(node, COP_ENOMEM);
@@ -74,7 +74,7 @@ static uint8_t *encode_lineage(const struct cop_node *node,
     cop_rank rank = cop_tree_parent(&sweep->tree, sweep->self);
     *count = 0;
     for (; rank != sweep->parent; rank = cop_tree_parent(&sweep->tree, rank)) {
-        struct cop__belief belief = cop__roster_get(node, rank);
+        struct cop__belief belief = cop__roster_get(node, cop__sweep_id(sweep, rank));
         if (belief.status < COP_SUSPECT)
             continue;
         cop__belief_put(&writer, &belief);
@@ -123,7 +123,7 @@ void cop__sweep_leave_suspect(struct cop_node *node, struct cop__sweep *sweep)
 static void receive_orphan(struct cop_node *node, struct cop__sweep *sweep,
                            cop_rank orphan)
 {
-    if (orphan == sweep->self || !cop__sweep_has_rank(sweep, orphan) ||
+    if (orphan == sweep->self || orphan == COP_RANK_NONE ||
         !cop_tree_is_below(&sweep->tree, orphan, sweep->self)) {
         COP__COUNT(node, ignored_not_below);
         return;
@@ -154,7 +154,7 @@ void cop__on_turn(struct cop_node *node, const struct cop_frame *frame)
     struct cop__sweep *sweep = cop__sweep_hear_of(
         node, message.initiator, message.incarnation, message.sequence, message.mark);
     if (sweep)
-        receive_orphan(node, sweep, sender);
+        receive_orphan(node, sweep, cop__sweep_rank(sweep, sender));
     else
         cop__sweep_say_done(node, sender, message.initiator, message.incarnation,
                             message.sequence);
@@ -190,6 +190,7 @@ static void done_below(struct cop_node *node, struct cop__sweep *sweep, cop_rank
         return;
     }
     cop__sweep_settle_child(node, sweep, child, CHILD_FAILED);
+    cop__sweep_tell_part(node, sweep, from, COP_ENOENT, (struct cop__bytes){NULL, 0});
     cop__sweep_answer_if_complete(node, sweep);
 }
 
@@ -204,8 +205,9 @@ void cop__on_done(struct cop_node *node, const struct cop_frame *frame)
     cop__sweeps_enter(node);
     struct cop__sweep *sweep = cop__sweep_hear_of(
         node, message.initiator, message.incarnation, message.sequence, message.mark);
-    cop_rank from = frame->header.sender;
-    if (sweep && !cop__sweep_has_rank(sweep, from))
+    cop_rank from =
+        sweep ? cop__sweep_rank(sweep, frame->header.sender) : COP_RANK_NONE;
+    if (sweep && from == COP_RANK_NONE)
         COP__COUNT(node, ignored_not_below);
     else if (sweep && cop_tree_is_below(&sweep->tree, sweep->self, from))
         done_above(node, sweep, from);

@@ -22,13 +22,14 @@ bool cop__sweep_is_lost(const struct cop_node *node, const struct cop__sweep *sw
                         cop_rank rank)
 {
     struct cop__entry entry;
+    cop_id id = cop__sweep_id(sweep, rank);
     if (sweep->world)
-        return !takes_part_in(sweep->world, rank, &entry) ||
-               cop__roster_has_lost(node, rank, entry.incarnation);
-    if (cop__roster_is_suspect(node, rank))
+        return !takes_part_in(sweep->world, id, &entry) ||
+               cop__roster_has_lost(node, id, entry.incarnation);
+    if (cop__roster_is_suspect(node, id))
         return true;
     return cop_view_changes(node->view) > 0 &&
-           cop__view_entry(node->view, rank, &entry) && entry.since > sweep->epoch;
+           cop__view_entry(node->view, id, &entry) && entry.since > sweep->epoch;
 }
 
 /* Whether it was asked for when the sweep began. Who left later was. */
@@ -38,6 +39,8 @@ bool cop__sweep_concerns(const struct cop_node *node, const struct cop__sweep *s
     struct cop__entry entry;
     if (sweep->world)
         return takes_part_in(sweep->world, rank, &entry);
+    if (sweep->roll)
+        return true; /* whoever is on the list was asked for */
     if (!cop__view_entry(node->view, rank, &entry))
         return false;
     return (entry.presence == COP_PRESENT) == (entry.since <= sweep->epoch);
@@ -46,10 +49,16 @@ bool cop__sweep_concerns(const struct cop_node *node, const struct cop__sweep *s
 void cop__sweep_send(struct cop_node *node, const struct cop__sweep *sweep, cop_rank to,
                      enum cop__kind kind, struct cop_buf *payload)
 {
+    cop_id id = cop__sweep_id(sweep, to);
     if (sweep->world)
-        cop__emit_send(node, to, cop_view_incarnation(sweep->world, to), kind, payload);
+        cop__emit_send(node, id, cop_view_incarnation(sweep->world, id), kind, payload);
     else
-        cop__roster_send(node, to, kind, payload);
+        cop__roster_send(node, id, kind, payload);
+}
+
+cop_id cop__sweep_id(const struct cop__sweep *sweep, cop_rank rank)
+{
+    return sweep->roll && rank < sweep->roll->count ? sweep->roll->ids[rank] : rank;
 }
 
 /* Whether all sweeps of this life of an initiator are over. */

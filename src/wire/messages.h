@@ -41,9 +41,13 @@
     M(OUTCOME, outcome, 35, CONTROL, COP__FRAME_MAX, "this is how the sweep ended")        \
     M(DONE, done, 36, CONTROL, 256, "this sweep is over here, or was never here")          \
     M(HOLD, hold, 37, CONTROL, COP__FRAME_MAX, "I have these already; answer in pieces")   \
+    M(REFUSED, refused, 38, CONTROL, 256, "I cannot take part in this sweep, and why")     \
     M(LETTER, letter, 40, BULK, COP__FRAME_MAX, "a message of one member to another, sent in this view") \
     M(RECEIPT, receipt, 41, CONTROL, 256, "your messages up to this one were delivered")   \
     M(DATA, data, 48, BULK, COP__FRAME_MAX, "bytes that may wait")                         \
+    M(CALL, call, 56, CONTROL, COP__FRAME_MAX, "run this, with your sub-tree")             \
+    M(RETURNED, returned, 57, CONTROL, COP__FRAME_MAX, "what came of it in my sub-tree")   \
+    M(CANCEL, cancel, 58, CONTROL, 256, "that call is over; nobody waits for it")          \
     M(COMMAND, command, 64, COMMAND, COP__FRAME_MAX, "do this for me")                     \
     M(REPLY, reply, 65, COMMAND, COP__FRAME_MAX, "what came of it")
 
@@ -98,6 +102,16 @@
     U32(initiator) U64(incarnation) U64(sequence) U64(mark)
 #define COP__FIELDS_hold(U8, U16, U32, U64, BYTES, LIST)                                   \
     U32(initiator) U64(incarnation) U64(sequence) U64(mark) LIST(cover, mark)
+
+#define COP__FIELDS_refused(U8, U16, U32, U64, BYTES, LIST)                                \
+    U32(initiator) U64(incarnation) U64(sequence) U64(mark) U32(status)
+
+#define COP__FIELDS_call(U8, U16, U32, U64, BYTES, LIST)                                   \
+    U32(root) U64(incarnation) U64(number) BYTES(call)
+#define COP__FIELDS_returned(U8, U16, U32, U64, BYTES, LIST)                               \
+    U32(root) U64(incarnation) U64(number) U8(more) U64(spent_ns) BYTES(record)
+#define COP__FIELDS_cancel(U8, U16, U32, U64, BYTES, LIST)                                 \
+    U32(root) U64(incarnation) U64(number)
 
 #define COP__FIELDS_letter(U8, U16, U32, U64, BYTES, LIST)                                 \
     U64(number) U64(epoch) U32(root) U64(incarnation) BYTES(bytes)

@@ -16,7 +16,8 @@ sweep: base wire tree view node roster detect
 member: base wire tree view node roster detect sweep
 letter: base wire tree view node roster detect sweep member
 probe: base wire tree view node roster detect sweep member letter
-stack: base wire tree view node roster detect sweep member letter probe
+coll: base wire tree view node roster detect sweep member letter
+stack: base wire tree view node roster detect sweep member letter probe coll
 sim: $pure_folders
 net: $pure_folders
 run: $pure_folders net
@@ -81,4 +82,4 @@ bad=$(
     done
 )
 verdict "$bad" "Includes must point down: base < wire, tree < view < node < roster <
-detect < sweep < member < letter < probe < stack < sim | net < run < tools. See ARCHITECTURE.md."
+detect < sweep < member < letter < probe, coll < stack < sim | net < run < tools. See ARCHITECTURE.md."

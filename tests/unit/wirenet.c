@@ -186,6 +186,7 @@ static void carry_out(struct wirenet *net, cop_id id, const struct cop_effect *e
     case COP_EFFECT_DELIVER:
     case COP_EFFECT_VIEW:
     case COP_EFFECT_DEGRADED:
+    case COP_EFFECT_UPCALL:
     case COP_EFFECT_OUT:
     case COP_EFFECT_HELD:
     case COP_EFFECT_SUSPICION:

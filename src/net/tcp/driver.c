@@ -34,6 +34,7 @@ enum telling {
     TELL_VIEW,
     TELL_DEGRADED,
     TELL_OUT,
+    TELL_UPCALL,
     TELL_HELD,
     TELL_SUSPICION,
     TELL_GUEST
@@ -181,6 +182,9 @@ static void carry_out(struct cop__tcp *tcp, const struct cop_effect *effect)
     case COP_EFFECT_OUT:
         tell_effect(tcp, TELL_OUT, effect);
         break;
+    case COP_EFFECT_UPCALL:
+        tell_effect(tcp, TELL_UPCALL, effect);
+        break;
     case COP_EFFECT_HELD:
         if (tcp->config.held)
             tell_effect(tcp, TELL_HELD, effect);
@@ -300,6 +304,10 @@ static void tell(const struct cop__tcp_config *config, const struct told *told)
     case TELL_OUT:
         if (config->out)
             config->out(context, told->status);
+        return;
+    case TELL_UPCALL:
+        if (config->upcall)
+            config->upcall(context, told->result);
         return;
     case TELL_HELD:
         config->held(context);
@@ -465,6 +473,8 @@ static int create_node(struct cop__tcp *tcp)
         .quorum_ids = tcp->config.quorum_ids,
         .quorum_count = tcp->config.quorum_count,
         .detect = tcp->config.detect,
+        .services = tcp->config.services,
+        .service_count = tcp->config.service_count,
         .guard = tcp->config.guard,
         .name = tcp->config.name,
         .address = tcp->config.where,

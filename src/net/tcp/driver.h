@@ -43,6 +43,8 @@ struct cop__tcp_config {
     uint32_t guard;
     const char *name, *where; /* `where`: its address as the others are told it */
     bool spare;
+    const struct cop_service *services; /* as there */
+    uint32_t service_count;
 
     /*
      * What TCP connections are encrypted with, and both sides of them prove who they are
@@ -73,6 +75,8 @@ struct cop__tcp_config {
     void (*deliver)(void *context, cop_id from, cop_incarnation incarnation,
                     struct cop_buf *bytes);
     void (*out)(void *context, int why);
+    /* A service is to do something: the record of an UPCALL effect. Borrowed. */
+    void (*upcall)(void *context, struct cop_buf *record);
     /* The effects HELD and SUSPICION. NULL: nobody wants to know. */
     void (*held)(void *context);
     void (*suspicion)(void *context);

@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "coll/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * One call at one member: what its service is told, in which order, and what becomes of what
+ * the service says. How calls get from member to member is in heal.c and plain.c.
+ */
+
+/* ---- the list -------------------------------------------------------------------- */
+
+struct cop__call *cop__call_find(const struct cop_node *node, uint64_t handle)
+{
+    struct cop__call *call = cop__colls(node)->calls;
+    while (call && (call->handle != handle || call->over))
+        call = call->next;
+    return call;
+}
+
+struct cop__call *cop__call_create(struct cop_node *node, struct cop__bytes bytes)
+{
+    struct cop__colls *colls = cop__colls(node);
+    struct cop__call *call = calloc(1, sizeof *call);
+    if (call)
+        call->bytes = cop_buf_copy(bytes.data, bytes.length);
+    if (!call || !call->bytes ||
+        cop__head_decode((struct cop__bytes){call->bytes->data, call->bytes->length},
+                         &call->head)) {
+        if (call)
+            cop_buf_unref(call->bytes);
+        free(call);
+        cop__fail(node, COP_ENOMEM);
+        return NULL;
+    }
+    call->handle = ++colls->handle;
+    call->begun = node->now;
+    call->service_ns = call->head.service_ns;
+    call->parent = COP_ID_NONE;
+    cop__timer_init(&call->timer.timer);
+    struct cop__call **at = &colls->calls;
+    while (*at)
+        at = &(*at)->next;
+    *at = call;
+    colls->call_count++;
+    return call;
+}
+
+static void free_call(struct cop__call *call)
+{
+    cop__group_unref(call->group);
+    cop_buf_unref(call->bytes);
+    cop_buf_unref(call->reply);
+    cop_ranks_free(&call->refusers);
+    cop_ranks_free(&call->given);
+    cop_ranks_free(&call->early);
+    cop__tally_fini(&call->tally);
+    free(call->branches);
+    free(call);
+}
+
+/* Between these two no call is freed: whoever holds one may look whether it is over. */
+void cop__calls_enter(struct cop_node *node) { cop__colls(node)->busy++; }
+
+void cop__calls_leave(struct cop_node *node)
+{
+    struct cop__colls *colls = cop__colls(node);
+    if (--colls->busy > 0)
+        return;
+    for (struct cop__call **at = &colls->calls; *at;) {
+        struct cop__call *call = *at;
+        if (!call->over) {
+            at = &call->next;
+            continue;
+        }
+        *at = call->next;
+        colls->call_count--;
+        free_call(call);
+    }
+}
+
+/* ---- services -------------------------------------------------------------------- */
+
+static uint32_t service_place(const struct cop__colls *colls, uint64_t id)
+{
+    uint32_t at = 0;
+    while (at < colls->service_count && colls->services[at].id < id)
+        at++;
+    return at;
+}
+
+const struct cop_service *cop__service_find(const struct cop_node *node, uint64_t id)
+{
+    const struct cop__colls *colls = cop__colls(node);
+    uint32_t at = service_place(colls, id);
+    bool found = at < colls->service_count && colls->services[at].id == id;
+    return found ? &colls->services[at] : NULL;
+}
+
+int cop__coll_register(struct cop_node *node, const struct cop_service *services,
+                       uint32_t count)
+{
+    struct cop__colls *colls = cop__colls(node);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t at = service_place(colls, services[i].id);
+        if (at < colls->service_count && colls->services[at].id == services[i].id) {
+            colls->services[at] = services[i];
+            continue;
+        }
+        if (colls->service_count == COP_SERVICES_MAX)
+            return COP_ETOOBIG;
+        if (colls->service_count == colls->service_capacity) {
+            uint32_t capacity =
+                colls->service_capacity ? 2 * colls->service_capacity : 2;
+            void *grown = realloc(colls->services, capacity * sizeof *colls->services);
+            if (!grown)
+                return COP_ENOMEM;
+            colls->services = grown;
+            colls->service_capacity = capacity;
+        }
+        memmove(colls->services + at + 1, colls->services + at,
+                (colls->service_count - at) * sizeof *colls->services);
+        colls->services[at] = services[i];
+        colls->service_count++;
+    }
+    return 0;
+}
+
+/* ---- telling it ------------------------------------------------------------------ */
+
+static bool wants(const struct cop_node *node, const struct cop__call *call,
+                  enum cop_upcall_kind kind)
+{
+    const struct cop_service *service =
+        call->head.kind == CALL_RUN ? cop__service_find(node, call->head.service)
+                                    : NULL;
+    return service && (service->wants & COP_WANTS(kind)) != 0;
+}
+
+static struct cop_upcall upcall_of(const struct cop__call *call,
+                                   enum cop_upcall_kind kind)
+{
+    return (struct cop_upcall){
+        .kind = kind,
+        .handle = call->handle,
+        .service = call->head.service,
+        .group = call->group ? call->group->number : COP_GROUP_ALL,
+        .root = call->root,
+        .version = call->head.version,
+        .peer = COP_ID_NONE,
+    };
+}
+
+/* CHECK or RUN: with the request and the tags that are meant here. */
+static void emit_request(struct cop_node *node, const struct cop__call *call,
+                         enum cop_upcall_kind kind)
+{
+    struct cop_upcall upcall = upcall_of(call, kind);
+    struct cop__bytes payload = cop__head_payload(&call->head, node->self);
+    cop_rank self = call->group ? cop__roll_rank(call->group->roll, node->self) : 0;
+    if (call->group && self != COP_RANK_NONE)
+        upcall.tags = cop__group_tags(call->group, self, &upcall.tag_count);
+    upcall.bytes = payload.data;
+    upcall.length = payload.length;
+    cop__emit_upcall(node, &upcall);
+}
+
+static void emit_status(struct cop_node *node, const struct cop__call *call,
+                        enum cop_upcall_kind kind, int status)
+{
+    struct cop_upcall upcall = upcall_of(call, kind);
+    upcall.status = status;
+    if (wants(node, call, kind))
+        cop__emit_upcall(node, &upcall);
+}
+
+/* K6: only between RUN and DONE. Losses that were found while passing it on wait for RUN. */
+void cop__call_part(struct cop_node *node, struct cop__call *call, cop_id from,
+                    int status, enum cop_phase phase, bool more,
+                    struct cop__bytes bytes)
+{
+    if (!call->running && status == COP_ELOST) {
+        if (cop_ranks_push(&call->early, from))
+            cop__fail(node, COP_ENOMEM);
+        return;
+    }
+    if (!call->running || call->done || !wants(node, call, COP_UPCALL_REPLY))
+        return;
+    struct cop_upcall upcall = upcall_of(call, COP_UPCALL_REPLY);
+    upcall.peer = from;
+    upcall.status = status;
+    upcall.phase = phase;
+    upcall.more = more;
+    upcall.bytes = bytes.data;
+    upcall.length = bytes.length;
+    cop__emit_upcall(node, &upcall);
+}
+
+void cop__call_done(struct cop_node *node, struct cop__call *call, int status)
+{
+    if (!call->running || call->done)
+        return;
+    call->done = true;
+    emit_status(node, call, COP_UPCALL_DONE, status);
+}
+
+/* K7: whoever got RUN gets DONE and SENT, and nothing after. */
+void cop__call_end(struct cop_node *node, struct cop__call *call, int status)
+{
+    if (call->over)
+        return;
+    cop__call_done(node, call, status);
+    if (call->running && !call->is_root)
+        emit_status(node, call, COP_UPCALL_SENT, status);
+    call->over = true;
+    cop__timer_cancel(node, &call->timer);
+    for (uint32_t i = 0; i < call->branch_count; i++)
+        if (call->branches[i].owed)
+            cop__unwatch(node, call->group->roll->ids[call->branches[i].rank]);
+    if (call->sweep)
+        cop__sweep_set_user(call->sweep, NULL);
+    if (call->head.kind == CALL_END || (call->head.flags & COP_BCAST_LAST))
+        cop__group_forget(node, &call->head);
+}
+
+/* ---- running it ------------------------------------------------------------------ */
+
+static void forward(struct cop_node *node, struct cop__call *call)
+{
+    if (call->sweep)
+        cop__heal_forward(node, call);
+    else
+        cop__plain_forward(node, call);
+}
+
+static void contribute(struct cop_node *node, struct cop__call *call,
+                       const struct cop__fault *fault, struct cop__bytes reply,
+                       bool more)
+{
+    call->replied = !more;
+    if (call->sweep)
+        cop__heal_contribute(node, call, fault, reply);
+    else
+        cop__plain_contribute(node, call, fault, reply, more);
+}
+
+/* This member fails; with `tree` nobody below is asked either. */
+static void fail_here(struct cop_node *node, struct cop__call *call, int status,
+                      enum cop_phase phase, bool tree)
+{
+    cop_rank self;
+    cop__call_tree(node, call, &self);
+    struct cop__fault fault = {
+        .first = self,
+        .last = self,
+        .at = COP_RANK_NONE,
+        .status = status,
+        .phase = (uint8_t)phase,
+        .tree = tree,
+    };
+    contribute(node, call, &fault, (struct cop__bytes){NULL, 0}, false);
+}
+
+/* K5: those below first, for they need the time; then the service here. */
+static void proceed(struct cop_node *node, struct cop__call *call)
+{
+    forward(node, call);
+    if (!wants(node, call, COP_UPCALL_RUN)) {
+        contribute(node, call, NULL, (struct cop__bytes){NULL, 0}, false);
+        return;
+    }
+    call->running = true;
+    emit_request(node, call, COP_UPCALL_RUN);
+    for (uint32_t i = 0; i < call->early.count; i++)
+        cop__call_part(node, call, call->early.items[i], COP_ELOST, COP_PHASE_REPLY,
+                       false, (struct cop__bytes){NULL, 0});
+}
+
+/* K3: what is wrong before the service is asked, it never hears of. With HEAL those below a
+ * member that cannot run it still can. */
+static void fail_before(struct cop_node *node, struct cop__call *call, int status,
+                        enum cop_phase phase)
+{
+    bool stops = !call->sweep || (call->head.flags & COP_BCAST_STRICT) != 0;
+    if (phase == COP_PHASE_VERSION)
+        stops = (call->head.flags & COP_BCAST_STRICT) != 0;
+    if (!stops)
+        forward(node, call);
+    fail_here(node, call, status, phase, stops);
+}
+
+static void begin(struct cop_node *node, struct cop__call *call)
+{
+    const struct cop_service *service = cop__service_find(node, call->head.service);
+    if (call->head.kind != CALL_RUN) {
+        proceed(node, call);
+    } else if (!service) {
+        fail_before(node, call, COP_ENOENT, COP_PHASE_SERVICE);
+    } else if (call->head.version > service->version) {
+        call->lowest = service->version;
+        fail_before(node, call, COP_EVERSION, COP_PHASE_VERSION);
+    } else if (!call->is_root && wants(node, call, COP_UPCALL_CHECK)) {
+        call->checking = true;
+        emit_request(node, call, COP_UPCALL_CHECK);
+    } else {
+        proceed(node, call);
+    }
+}
+
+void cop__call_begin(struct cop_node *node, struct cop__call *call)
+{
+    cop__calls_enter(node);
+    begin(node, call);
+    cop__calls_leave(node);
+}
+
+static void settle(struct cop_node *node, struct cop__call *call)
+{
+    if (call->over)
+        return;
+    if (call->sweep)
+        cop__sweep_settle(node, call->sweep);
+    else
+        cop__plain_settle(node, call);
+}
+
+/* ---- what a service says --------------------------------------------------------- */
+
+/* K4: a refusal is for the member and all below it. */
+static int checked(struct cop_node *node, const struct cop_coll *coll)
+{
+    struct cop__call *call = cop__call_find(node, coll->handle);
+    if (!call)
+        return COP_ENOENT;
+    if (!call->checking)
+        return COP_ESTATE;
+    if (coll->status > 0 || coll->service_ns > COP__SWEEP_TIMEOUT_MAX)
+        return COP_EINVAL;
+    cop__calls_enter(node);
+    call->checking = false;
+    if (coll->service_ns)
+        call->service_ns = coll->service_ns;
+    if (coll->status)
+        fail_here(node, call, coll->status, COP_PHASE_CHECK, true);
+    else
+        proceed(node, call);
+    settle(node, call);
+    cop__calls_leave(node);
+    return 0;
+}
+
+static int check_reply(const struct cop__call *call, const struct cop_request *request)
+{
+    const struct cop_coll *coll = request->coll;
+    if (!call)
+        return COP_ENOENT;
+    if (!call->running || call->replied)
+        return COP_ESTATE;
+    if (!call->sweep && !call->done && !coll->more)
+        return COP_ESTATE; /* it speaks for those below, who have not all spoken */
+    if (request->length > COP_REPLY_MAX)
+        return COP_ETOOBIG;
+    if (coll->status > 0 || (request->length && !request->bytes) ||
+        (coll->more && (call->sweep || coll->status || call->is_root)))
+        return COP_EINVAL;
+    return 0;
+}
+
+/* Whether the bytes suit the operation by which they are combined. */
+static int check_bytes(struct cop_node *node, const struct cop__call *call,
+                       struct cop__bytes reply)
+{
+    struct cop_buf *made = NULL;
+    if (!call->sweep)
+        return 0;
+    int error =
+        cop__op_make(call->head.op, call->head.argument, node->self, reply, &made);
+    cop_buf_unref(made);
+    return error;
+}
+
+static int reply(struct cop_node *node, const struct cop_request *request)
+{
+    struct cop__call *call = cop__call_find(node, request->coll->handle);
+    struct cop__bytes bytes = {request->bytes, request->length};
+    int error = check_reply(call, request);
+    if (!error && !request->coll->status)
+        error = check_bytes(node, call, bytes);
+    if (error)
+        return error;
+    cop__calls_enter(node);
+    if (request->coll->status)
+        fail_here(node, call, request->coll->status, COP_PHASE_RUN, false);
+    else
+        contribute(node, call, NULL, bytes, request->coll->more);
+    settle(node, call);
+    cop__calls_leave(node);
+    return 0;
+}
+
+/* Its calls end here, each as a failure of this member; it is told nothing any more. */
+static int unregister(struct cop_node *node, uint64_t id)
+{
+    struct cop__colls *colls = cop__colls(node);
+    uint32_t at = service_place(colls, id);
+    if (at == colls->service_count || colls->services[at].id != id)
+        return COP_ENOENT;
+    colls->service_count--;
+    memmove(colls->services + at, colls->services + at + 1,
+            (colls->service_count - at) * sizeof *colls->services);
+    cop__calls_enter(node);
+    for (struct cop__call *call = colls->calls; call; call = call->next) {
+        if (call->over || call->head.kind != CALL_RUN || call->head.service != id)
+            continue;
+        if (call->checking) {
+            call->checking = false;
+            fail_before(node, call, COP_ENOENT, COP_PHASE_SERVICE);
+        } else if (call->running && !call->replied) {
+            fail_here(node, call, COP_ENOENT, COP_PHASE_SERVICE, false);
+        }
+        settle(node, call);
+    }
+    cop__calls_leave(node);
+    return 0;
+}
+
+/* ---- submissions ----------------------------------------------------------------- */
+
+static struct cop__call *find_own(const struct cop_node *node, uint64_t token)
+{
+    struct cop__call *call = cop__colls(node)->calls;
+    while (call && (call->over || !call->is_root || call->token != token ||
+                    call->head.kind != CALL_RUN))
+        call = call->next;
+    return call;
+}
+
+static int abort_call(struct cop_node *node, uint64_t token)
+{
+    struct cop__call *call = find_own(node, token);
+    if (!call)
+        return COP_ENOENT;
+    cop__calls_enter(node);
+    int error = call->sweep ? cop__sweep_abort(node, COP__COLL_PROTOCOL, token)
+                            : cop__plain_abort(node, call);
+    cop__calls_leave(node);
+    return error;
+}
+
+int cop__coll_submit(struct cop_node *node, const struct cop_request *request)
+{
+    const struct cop_coll *coll = request->coll;
+    if (request->kind == COP_REQUEST_ABORT)
+        return abort_call(node, request->target);
+    if (request->kind < COP_REQUEST_SERVICE || request->kind > COP_REQUEST_RESOLVED)
+        return COP_ENOENT;
+    if (!coll)
+        return COP_EINVAL;
+    switch (request->kind) {
+    case COP_REQUEST_SERVICE:
+        return cop__coll_register(node, &coll->service, 1);
+    case COP_REQUEST_UNSERVICE:
+        return unregister(node, coll->service.id);
+    case COP_REQUEST_GROUP:
+    case COP_REQUEST_GROUP_END:
+        return cop__group_submit(node, request);
+    case COP_REQUEST_BCAST:
+        return cop__coll_start(node, request, CALL_RUN,
+                               cop__group_find(node, coll->group));
+    case COP_REQUEST_CHECKED:
+        return checked(node, coll);
+    case COP_REQUEST_REPLY:
+        return reply(node, request);
+    default:
+        return cop__group_resolve(node, request);
+    }
+}
+
+uint32_t cop_node_calls(const struct cop_node *node)
+{
+    return cop__colls(node)->call_count;
+}

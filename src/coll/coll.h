@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COP_COLL_COLL_H
+#define COP_COLL_COLL_H
+
+#include "sweep/sweep.h"
+
+#include <coppice/coll.h>
+
+/*
+ * Requests to groups of members, and their answers: see coppice/coll.h for what it promises
+ * and docs/collectives.md for where each rule is carried out.
+ */
+extern const struct cop__layer cop__coll_layer;
+extern const struct cop__protocol cop__coll_protocol;
+
+#define COP__COLL_PROTOCOL 2u
+#define COP__COLL_TIMEOUT (UINT64_C(10) * COP_SEC)
+
+/* Services that are there from the start. COP_EINVAL, COP_ENOMEM. */
+int cop__coll_register(struct cop_node *node, const struct cop_service *services,
+                       uint32_t count);
+
+cop__handler cop__on_call, cop__on_returned, cop__on_cancel;
+
+#endif

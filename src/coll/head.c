@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "coll/state.h"
+
+#include <string.h>
+
+/* The bytes of a call. */
+
+static void put_16(struct cop__writer *writer, const uint8_t bytes[16])
+{
+    for (int i = 0; i < 16; i++)
+        cop__put_u8(writer, bytes[i]);
+}
+
+static void get_16(struct cop__reader *reader, uint8_t out[16])
+{
+    for (int i = 0; i < 16; i++)
+        out[i] = cop__get_u8(reader);
+}
+
+#define FIXED (5 + 4 + 8 + 4 + 4 + 8 + 4 + 8 + 8 + 8 + 16 + 16)
+
+struct cop_buf *cop__head_encode(const struct cop__head *head)
+{
+    size_t size = FIXED + 4 + (size_t)head->excluded.count * 4 + 4 +
+                  head->definition.length + 4 + head->payload.length + 4 +
+                  head->portions.length;
+    struct cop_buf *buf = cop_buf_create(size);
+    if (!buf)
+        return NULL;
+    struct cop__writer writer = cop__writer(buf->data, size);
+    cop__put_u8(&writer, head->kind);
+    cop__put_u8(&writer, head->flags);
+    cop__put_u8(&writer, head->origin);
+    cop__put_u8(&writer, head->op);
+    cop__put_u8(&writer, head->shape);
+    cop__put_u32(&writer, head->arity);
+    cop__put_u64(&writer, head->service);
+    cop__put_u32(&writer, head->version);
+    cop__put_u32(&writer, head->argument);
+    cop__put_u64(&writer, head->service_ns);
+    cop__put_u32(&writer, head->creator);
+    cop__put_u64(&writer, head->incarnation);
+    cop__put_u64(&writer, head->index);
+    cop__put_u64(&writer, head->epoch);
+    put_16(&writer, head->oob);
+    put_16(&writer, head->digest);
+    cop__put_list(&writer, head->excluded, 4);
+    cop__put_bytes(&writer, head->definition);
+    cop__put_bytes(&writer, head->payload);
+    cop__put_bytes(&writer, head->portions);
+    return buf;
+}
+
+static bool is_possible(const struct cop__head *head)
+{
+    return head->kind < CALL_KINDS && head->origin < GROUP_KINDS &&
+           head->op < COP_OPS && head->service_ns <= COP__SWEEP_TIMEOUT_MAX &&
+           (head->op != COP_OP_TOP ||
+            (head->argument > 0 && head->argument <= COP_TOP_MAX)) &&
+           (head->kind == CALL_RUN || head->origin == GROUP_REGULAR);
+}
+
+int cop__head_decode(struct cop__bytes bytes, struct cop__head *out)
+{
+    struct cop__reader reader = cop__reader(bytes.data, bytes.length);
+    struct cop__head head;
+    head.kind = cop__get_u8(&reader);
+    head.flags = cop__get_u8(&reader);
+    head.origin = cop__get_u8(&reader);
+    head.op = cop__get_u8(&reader);
+    head.shape = cop__get_u8(&reader);
+    head.arity = cop__get_u32(&reader);
+    head.service = cop__get_u64(&reader);
+    head.version = cop__get_u32(&reader);
+    head.argument = cop__get_u32(&reader);
+    head.service_ns = cop__get_u64(&reader);
+    head.creator = cop__get_u32(&reader);
+    head.incarnation = cop__get_u64(&reader);
+    head.index = cop__get_u64(&reader);
+    head.epoch = cop__get_u64(&reader);
+    get_16(&reader, head.oob);
+    get_16(&reader, head.digest);
+    head.excluded = cop__get_list(&reader, 4);
+    head.definition = cop__get_bytes(&reader);
+    head.payload = cop__get_bytes(&reader);
+    head.portions = cop__get_bytes(&reader);
+    if (!cop__reader_is_done(&reader) || !is_possible(&head))
+        return COP_EMALFORMED;
+    *out = head;
+    return 0;
+}
+
+struct cop__bytes cop__head_payload(const struct cop__head *head, cop_id id)
+{
+    struct cop__reader reader = cop__reader(head->portions.data, head->portions.length);
+    while (!reader.failed && reader.at < reader.end) {
+        cop_id of = cop__get_u32(&reader);
+        struct cop__bytes bytes = cop__get_bytes(&reader);
+        if (of == id && !reader.failed)
+            return bytes;
+    }
+    return head->payload;
+}

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/world.h"
+
+#include "wire/codec.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * The service that simulated nodes have. A request carries what is to be done with it; a reply
+ * is the fingerprint of the member's id, so that a sum shows who is in it. Some members reply
+ * at once, some when they hear that nothing more comes from below, as the request draws. What
+ * they do wrong is drawn too.
+ */
+#define SERVICE 1u
+#define JOB_BYTES 20u
+#define SPREAD_NS (200 * COP_USEC)
+#define LATE_NS (20 * COP_SEC)
+/* Above this all reply at once: nothing has to be remembered. */
+#define REMEMBERED_NODES 4096u
+
+/* What a service has in hand. */
+struct cop__work {
+    cop_id node;
+    uint16_t life;
+    uint64_t handle;
+    struct cop__job job;
+    uint64_t sum; /* of the replies from below, without HEAL */
+};
+
+const struct cop_service *cop__sim_services(const struct cop_sim *sim, uint32_t *count)
+{
+    static const struct cop_service standard = {SERVICE, 1, COP_WANTS_ALL};
+    *count = sim->config.services ? sim->config.service_count : 1;
+    return sim->config.services ? sim->config.services : &standard;
+}
+
+bool cop__sim_is_collective(enum cop_sim_action_kind kind)
+{
+    return kind == COP_SIM_GROUP || kind == COP_SIM_GROUP_END || kind == COP_SIM_BCAST;
+}
+
+bool cop__coll_token(const struct cop_sim *sim, cop_id id, uint64_t token)
+{
+    for (uint32_t i = 0; i < sim->action_count; i++)
+        if (cop__sim_is_collective(sim->actions[i].kind) && sim->actions[i].a == id &&
+            sim->actions[i].request.token == token)
+            return true;
+    return false;
+}
+
+/* ---- jobs ------------------------------------------------------------------------ */
+
+bool cop__service_job(const uint8_t *bytes, uint32_t length, struct cop__job *out)
+{
+    struct cop__reader reader = cop__reader(bytes, length);
+    out->token = cop__get_u64(&reader);
+    out->root = cop__get_u32(&reader);
+    out->mischief = cop__get_u32(&reader);
+    out->heal = cop__get_u32(&reader) != 0;
+    return cop__reader_is_done(&reader);
+}
+
+static void put_job(uint8_t *bytes, const struct cop__job *job)
+{
+    struct cop__writer writer = cop__writer(bytes, JOB_BYTES);
+    cop__put_u64(&writer, job->token);
+    cop__put_u32(&writer, job->root);
+    cop__put_u32(&writer, job->mischief);
+    cop__put_u32(&writer, job->heal);
+}
+
+static uint64_t draw(const struct cop_sim *sim, const struct cop__job *job, cop_id id,
+                     uint32_t what, uint64_t bound)
+{
+    return cop_sim_draw(sim, COP__PLACE_SERVICE, job->token * 65536 + job->root,
+                        (uint64_t)id << 8 | what, bound);
+}
+
+bool cop__service_errs(const struct cop_sim *sim, const struct cop__job *job, cop_id id,
+                       enum cop_sim_mischief how)
+{
+    return (job->mischief & how) && draw(sim, job, id, how, 4) == 0;
+}
+
+/* ---- requests -------------------------------------------------------------------- */
+
+static uint32_t fill_targets(struct cop_sim *sim, const struct cop_sim_set *set)
+{
+    uint32_t count = 0;
+    if (!sim->ask.targets)
+        sim->ask.targets = calloc(sim->config.nodes, sizeof(*sim->ask.targets));
+    if (!sim->ask.targets) {
+        cop_sim_fail(sim, "sim", "out of memory");
+        return 0;
+    }
+    for (uint32_t i = 0; i < set->count; i++)
+        for (cop_id id = set->ranges[i].first;
+             id <= set->ranges[i].last && count < sim->config.nodes; id++)
+            sim->ask.targets[count++].node = id;
+    return count;
+}
+
+const struct cop_request *cop__service_prepare(struct cop_sim *sim,
+                                               const struct cop_sim_action *action)
+{
+    struct cop__ask *ask = &sim->ask;
+    ask->request = action->request;
+    ask->coll = action->coll;
+    ask->request.coll = &ask->coll;
+    ask->coll.service.id = SERVICE;
+    if (action->kind == COP_SIM_GROUP) {
+        ask->coll.target_count = fill_targets(sim, &action->left);
+        ask->coll.targets = ask->targets;
+    }
+    if (action->kind == COP_SIM_BCAST) {
+        struct cop__job job = {action->request.token, action->a, action->mischief,
+                               (action->coll.flags & COP_BCAST_HEAL) != 0};
+        put_job(ask->bytes, &job);
+        ask->coll.op = COP_OP_SUM;
+        ask->coll.version = 1;
+        ask->request.bytes = ask->bytes;
+        ask->request.length = JOB_BYTES;
+    }
+    return &ask->request;
+}
+
+/* kind, handle, status, more, service, its time, targets, bytes. */
+int cop_sim_answer(struct cop_sim *sim, cop_id node, const struct cop_request *request,
+                   cop_time delay_ns)
+{
+    const struct cop_coll *coll = request->coll;
+    struct cop__sim_event *event = cop__sim_event(sim, COP__SIM_ANSWER, node, node);
+    size_t size = 4 + 8 + 4 + 1 + 8 + 8 + 4 + (size_t)coll->target_count * 4 + 4 +
+                  request->length;
+    struct cop_buf *buf = event ? cop_buf_create(size) : NULL;
+    if (!buf) {
+        if (event) {
+            event->payload = NULL;
+            cop__sim_drop(sim, event);
+        }
+        return COP_ENOMEM;
+    }
+    struct cop__writer writer = cop__writer(buf->data, size);
+    cop__put_u32(&writer, (uint32_t)request->kind);
+    cop__put_u64(&writer, coll->handle);
+    cop__put_u32(&writer, (uint32_t)coll->status);
+    cop__put_u8(&writer, coll->more);
+    cop__put_u64(&writer, coll->service.id);
+    cop__put_u64(&writer, coll->service_ns);
+    cop__put_u32(&writer, coll->target_count);
+    for (uint32_t i = 0; i < coll->target_count; i++)
+        cop__put_u32(&writer, coll->targets[i].node);
+    cop__put_bytes(&writer, (struct cop__bytes){request->bytes, request->length});
+    event->payload = buf;
+    cop__sim_push(sim, event, sim->now + delay_ns);
+    return 0;
+}
+
+const struct cop_request *cop__service_decode(struct cop_sim *sim,
+                                              const struct cop_buf *payload)
+{
+    struct cop__ask *ask = &sim->ask;
+    struct cop__reader reader = cop__reader(payload->data, payload->length);
+    memset(&ask->request, 0, sizeof(ask->request));
+    memset(&ask->coll, 0, sizeof(ask->coll));
+    ask->request.coll = &ask->coll;
+    ask->request.kind = (enum cop_request_kind)cop__get_u32(&reader);
+    ask->coll.handle = cop__get_u64(&reader);
+    ask->coll.status = (int)cop__get_u32(&reader);
+    ask->coll.more = cop__get_u8(&reader) != 0;
+    ask->coll.service.id = cop__get_u64(&reader);
+    ask->coll.service_ns = cop__get_u64(&reader);
+    uint32_t targets = cop__get_u32(&reader);
+    if (targets > 0) {
+        struct cop_sim_set none = {.count = 0};
+        fill_targets(sim, &none);
+        ask->coll.targets = ask->targets;
+    }
+    for (uint32_t i = 0; i < targets && ask->targets; i++)
+        ask->targets[ask->coll.target_count++].node = cop__get_u32(&reader);
+    struct cop__bytes bytes = cop__get_bytes(&reader);
+    ask->request.bytes = bytes.data;
+    ask->request.length = bytes.length;
+    return &ask->request;
+}
+
+/* ---- what it says ---------------------------------------------------------------- */
+
+static struct cop__work *find_work(struct cop_sim *sim, cop_id id, uint64_t handle)
+{
+    for (uint32_t i = 0; i < sim->work_count; i++) {
+        struct cop__work *work = &sim->works[i];
+        if (work->node == id && work->handle == handle &&
+            work->life == sim->nodes[id].life)
+            return work;
+    }
+    return NULL;
+}
+
+static void add_work(struct cop_sim *sim, const struct cop__work *work)
+{
+    if (sim->work_count == sim->work_capacity) {
+        uint32_t capacity = sim->work_capacity ? 2 * sim->work_capacity : 16;
+        struct cop__work *larger = realloc(sim->works, capacity * sizeof(*larger));
+        if (!larger) {
+            cop_sim_fail(sim, "sim", "out of memory");
+            return;
+        }
+        sim->works = larger;
+        sim->work_capacity = capacity;
+    }
+    sim->works[sim->work_count++] = *work;
+}
+
+/* Its reply, or what it does instead. */
+static uint32_t replies(struct cop_sim *sim, cop_id id, uint64_t handle,
+                        const struct cop__job *job, uint64_t value,
+                        struct cop__answer out[COP__ANSWERS_MAX])
+{
+    struct cop__answer answer = {.kind = COP_REQUEST_REPLY, .handle = handle};
+    answer.value = value;
+    answer.delay_ns = draw(sim, job, id, 101, SPREAD_NS);
+    if (cop__service_errs(sim, job, id, COP_SIM_REPLIES_LATE))
+        answer.delay_ns = draw(sim, job, id, 102, LATE_NS);
+    if (cop__service_errs(sim, job, id, COP_SIM_NEVER_REPLIES))
+        return 0;
+    if (cop__service_errs(sim, job, id, COP_SIM_UNREGISTERS))
+        answer.kind = COP_REQUEST_UNSERVICE;
+    else if (cop__service_errs(sim, job, id, COP_SIM_REPLIES_ERROR))
+        answer.status = COP_EIO;
+    out[0] = out[1] = answer;
+    out[1].delay_ns += draw(sim, job, id, 103, SPREAD_NS);
+    return cop__service_errs(sim, job, id, COP_SIM_REPLIES_TWICE) ? 2 : 1;
+}
+
+static uint32_t on_run(struct cop_sim *sim, cop_id id, const struct cop_upcall *upcall,
+                       const struct cop__job *job,
+                       struct cop__answer out[COP__ANSWERS_MAX])
+{
+    bool at_once = job->heal && (sim->config.nodes > REMEMBERED_NODES ||
+                                 draw(sim, job, id, 104, 2) == 0);
+    if (at_once)
+        return replies(sim, id, upcall->handle, job, cop_probe_fingerprint(id), out);
+    struct cop__work work = {.node = id,
+                             .life = sim->nodes[id].life,
+                             .handle = upcall->handle,
+                             .job = *job,
+                             .sum = cop_probe_fingerprint(id)};
+    add_work(sim, &work);
+    return 0;
+}
+
+uint32_t cop__service_answers(struct cop_sim *sim, cop_id id,
+                              const struct cop_upcall *upcall,
+                              struct cop__answer out[COP__ANSWERS_MAX])
+{
+    struct cop__job job;
+    struct cop__work *work = find_work(sim, id, upcall->handle);
+    if ((upcall->kind == COP_UPCALL_CHECK || upcall->kind == COP_UPCALL_RUN) &&
+        !cop__service_job(upcall->bytes, upcall->length, &job)) {
+        cop_sim_fail(sim, "sim", "node %u was given a request that nobody made",
+                     (unsigned)id);
+        return 0;
+    }
+    if (upcall->kind == COP_UPCALL_CHECK) {
+        out[0] =
+            (struct cop__answer){.kind = COP_REQUEST_CHECKED, .handle = upcall->handle};
+        out[0].delay_ns = draw(sim, &job, id, 105, 4) ? 0 : SPREAD_NS;
+        if (cop__service_errs(sim, &job, id, COP_SIM_REFUSES))
+            out[0].status = COP_EREFUSED;
+        return 1;
+    }
+    if (upcall->kind == COP_UPCALL_RUN)
+        return on_run(sim, id, upcall, &job, out);
+    if (!work)
+        return 0;
+    if (upcall->kind == COP_UPCALL_REPLY && upcall->length == 8 && !work->job.heal) {
+        struct cop__reader reader = cop__reader(upcall->bytes, 8);
+        work->sum += cop__get_u64(&reader);
+    }
+    if (upcall->kind == COP_UPCALL_DONE)
+        return replies(sim, id, upcall->handle, &work->job, work->sum, out);
+    if (upcall->kind == COP_UPCALL_SENT)
+        *work = sim->works[--sim->work_count];
+    return 0;
+}
+
+void cop__service_request(struct cop_sim *sim, const struct cop__answer *answer)
+{
+    struct cop__ask *ask = &sim->ask;
+    struct cop__writer writer = cop__writer(ask->bytes, 8);
+    memset(&ask->request, 0, sizeof(ask->request));
+    memset(&ask->coll, 0, sizeof(ask->coll));
+    cop__put_u64(&writer, answer->value);
+    ask->request.kind = answer->kind;
+    ask->request.coll = &ask->coll;
+    ask->coll.handle = answer->handle;
+    ask->coll.status = answer->status;
+    ask->coll.service.id = SERVICE;
+    if (answer->kind == COP_REQUEST_REPLY && answer->status == 0) {
+        ask->request.bytes = ask->bytes;
+        ask->request.length = 8;
+    }
+}
+
+void cop__service_upcall(struct cop_sim *sim, cop_id id,
+                         const struct cop_effect *effect)
+{
+    struct cop_upcall upcall;
+    struct cop__answer answers[COP__ANSWERS_MAX];
+    if (cop_upcall(effect, &upcall) != 0) {
+        cop_sim_fail(sim, "sim", "node %u has an upcall that cannot be read",
+                     (unsigned)id);
+        return;
+    }
+    cop__sim_after_upcall(sim, id, &upcall);
+    if (sim->config.upcall) {
+        sim->config.upcall(sim->config.context, sim, id, &upcall);
+        return;
+    }
+    uint32_t count = cop__service_answers(sim, id, &upcall, answers);
+    for (uint32_t i = 0; i < count; i++) {
+        cop__service_request(sim, &answers[i]);
+        if (cop_sim_answer(sim, id, &sim->ask.request, answers[i].delay_ns) != 0)
+            cop_sim_fail(sim, "sim", "out of memory");
+    }
+}
+
+void cop__service_fini(struct cop_sim *sim)
+{
+    free(sim->ask.targets);
+    free(sim->works);
+}

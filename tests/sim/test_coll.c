@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "seeds.h"
+
+#include "base/random.h"
+
+#include <coppice/sim.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka needs the first three above. */
+#include <cmocka.h>
+
+/*
+ * Collectives while members die: random clusters with services that misbehave, a death at
+ * every message boundary of a broadcast (with and without HEAL, over a group and over all),
+ * two at a time, with a restart in the middle; and everything that can happen to a few nodes.
+ */
+#define NODES_MAX 9
+#define BEYOND 2
+#ifdef __SANITIZE_ADDRESS__
+#define PAIRS 4u
+#else
+#define PAIRS 40u
+#endif
+
+/* ---- random ---------------------------------------------------------------------- */
+
+static void test_without_lies(void **state)
+{
+    (void)state;
+    seeds_run(seeds_count() / 2, COP_SIM_SWARM_COLL);
+}
+
+static void test_with_lies(void **state)
+{
+    (void)state;
+    seeds_run(seeds_count() / 8 + 1, COP_SIM_SWARM_COLL | COP_SIM_SWARM_LIES);
+}
+
+/* ---- a death at every boundary --------------------------------------------------- */
+
+struct setting {
+    const char *shape;
+    uint32_t nodes;
+    cop_id root;
+    const char *lines; /* %u: the root */
+};
+
+struct boundary {
+    cop_id victim;
+    enum cop_sim_when when;
+    uint64_t count;
+};
+
+static struct boundary list[NODES_MAX * 128];
+static uint32_t list_count;
+static uint64_t runs;
+
+static struct cop_sim_script make_script(const struct setting *setting)
+{
+    char text[512];
+    char lines[256];
+    char message[256];
+    struct cop_sim_script script;
+    unsigned root = (unsigned)setting->root, last = (unsigned)setting->nodes - 1;
+    snprintf(lines, sizeof(lines), setting->lines, root, last, root);
+    snprintf(text, sizeof(text), "nodes %u\nshape %s\nseed 1\nflags codec quiet\n%s",
+             (unsigned)setting->nodes, setting->shape, lines);
+    if (cop_sim_script_parse(text, &script, message, sizeof(message)) != 0)
+        fail_msg("%s: %s", text, message);
+    return script;
+}
+
+static void add(struct cop_sim_script *script, const struct boundary *death)
+{
+    struct cop_sim_action crash;
+    memset(&crash, 0, sizeof(crash));
+    crash.kind = COP_SIM_CRASH;
+    crash.when = death->when;
+    crash.count = death->count;
+    crash.a = death->victim;
+    crash.b = COP_ID_NONE;
+    assert_int_equal(cop_sim_script_add(script, &crash), 0);
+}
+
+static void add_restart(struct cop_sim_script *script, cop_id victim, cop_time at)
+{
+    struct cop_sim_action restart;
+    memset(&restart, 0, sizeof(restart));
+    restart.kind = COP_SIM_RESTART;
+    restart.at = at;
+    restart.a = victim;
+    restart.b = COP_ID_NONE;
+    assert_int_equal(cop_sim_script_add(script, &restart), 0);
+}
+
+static void run(const struct setting *setting, const struct boundary *deaths,
+                uint32_t count, cop_time restart)
+{
+    struct cop_sim_script script = make_script(setting);
+    struct cop_sim_report report;
+    for (uint32_t i = 0; i < count; i++)
+        add(&script, &deaths[i]);
+    if (restart)
+        add_restart(&script, deaths[0].victim, restart);
+    assert_int_equal(cop_sim_script_run(&script, &report), 0);
+    runs++;
+    if (report.failure[0]) {
+        char *text = cop_sim_script_print(&script);
+        print_error("# %s\n%s", report.failure, text ? text : "");
+        free(text);
+        fail();
+    }
+    cop_sim_script_free(&script);
+}
+
+static uint64_t sends[NODES_MAX], receives[NODES_MAX];
+
+static void note_counts(void *context, struct cop_sim *sim)
+{
+    (void)context;
+    for (cop_id id = 0; id < cop_sim_nodes(sim); id++) {
+        sends[id] = cop_sim_sends(sim, id);
+        receives[id] = cop_sim_receives(sim, id);
+    }
+}
+
+static void push(cop_id victim, enum cop_sim_when when, uint64_t count)
+{
+    for (uint64_t i = 1; i <= count; i++) {
+        assert_true(list_count < sizeof(list) / sizeof(list[0]));
+        list[list_count++] = (struct boundary){victim, when, i};
+    }
+}
+
+/* All boundaries of a run without deaths, and a few more: deaths make others send more. */
+static void find_boundaries(const struct setting *setting)
+{
+    struct cop_sim_script script = make_script(setting);
+    struct cop_sim_report report;
+    script.config.end = note_counts;
+    assert_int_equal(cop_sim_script_run(&script, &report), 0);
+    assert_string_equal(report.failure, "");
+    assert_true(report.completed >= 1);
+    cop_sim_script_free(&script);
+    list_count = 0;
+    for (cop_id id = 0; id < setting->nodes; id++) {
+        push(id, COP_SIM_AFTER_SEND, sends[id] + BEYOND);
+        push(id, COP_SIM_BEFORE_RECV, receives[id] + BEYOND);
+    }
+}
+
+static void kill_everywhere(const struct setting *setting)
+{
+    struct cop__random random;
+    find_boundaries(setting);
+    cop__random_init(&random, setting->nodes);
+    for (uint32_t i = 0; i < list_count; i++) {
+        run(setting, &list[i], 1, 0);
+        run(setting, &list[i], 1, 60 * COP_USEC + cop__random_below(&random, COP_MSEC));
+    }
+    for (uint32_t i = 0; i < PAIRS; i++) {
+        struct boundary pair[2] = {list[cop__random_below(&random, list_count)],
+                                   list[cop__random_below(&random, list_count)]};
+        if (pair[0].victim != pair[1].victim)
+            run(setting, pair, 2, i % 2 ? 300 * COP_USEC : 0);
+    }
+}
+
+static void everywhere(const char *lines)
+{
+    static const char *const shapes[] = {"kary:2", "knomial:2", "flat", "chain"};
+    runs = 0;
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+        for (uint32_t n = 2; n <= NODES_MAX; n += i < 2 ? 1 : 3) {
+            struct setting setting = {shapes[i], n, n / 3, lines};
+            kill_everywhere(&setting);
+        }
+    }
+    print_message("%llu runs\n", (unsigned long long)runs);
+    assert_true(runs > 1000);
+}
+
+static void test_heal(void **state)
+{
+    (void)state;
+    everywhere("at 0 bcast %u token 1 timeout 10s\n");
+}
+
+static void test_plain(void **state)
+{
+    (void)state;
+    everywhere("at 0 bcast %u token 1 plain\n");
+}
+
+/* A lazy group, the order of which is not that of the ids, and a refusal now and then. */
+static void test_group(void **state)
+{
+    (void)state;
+    everywhere("at 0 group %u 1 lazy 1-%u,0 token 7\n"
+               "at 1 bcast %u group 1 token 1 timeout 10s mischief 4\n");
+}
+
+static void test_misbehaving_services(void **state)
+{
+    (void)state;
+    everywhere("at 0 bcast %u token 1 timeout 10s mischief 31\n");
+}
+
+/* ---- everything ------------------------------------------------------------------ */
+
+static void explore(uint32_t nodes, const char *shape, uint32_t crashes, uint32_t lies)
+{
+    struct cop_sim_explore config = {
+        .nodes = nodes, .crashes = crashes, .lies = lies, .coll = true, .reduce = true};
+    struct cop_sim_explored explored;
+    assert_int_equal(cop_shape_parse(shape, &config.shape, NULL, 0), 0);
+    assert_int_equal(cop_sim_explore(&config, &explored), 0);
+    if (explored.failure[0])
+        print_error("%s\n%s", explored.failure, explored.schedule);
+    assert_string_equal(explored.failure, "");
+    assert_true(explored.exhausted);
+    assert_true(explored.terminals > 0);
+    free(explored.schedule);
+}
+
+static void test_every_order(void **state)
+{
+    (void)state;
+    explore(3, "chain", 1, 1);
+    explore(3, "flat", 1, 1);
+    explore(4, "kary:2", 1, 0);
+    explore(4, "chain", 1, 0);
+}
+
+/* What a seed prints is what it runs. */
+static void test_scripts_print(void **state)
+{
+    (void)state;
+    unsigned kinds[COP_SIM_BCAST + 1] = {0};
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        struct cop_sim_script script, again;
+        char message[200];
+        assert_int_equal(cop_sim_swarm_script(seed, COP_SIM_SWARM_COLL, &script), 0);
+        char *text = cop_sim_script_print(&script);
+        assert_non_null(text);
+        assert_int_equal(cop_sim_script_parse(text, &again, message, sizeof(message)),
+                         0);
+        char *twice = cop_sim_script_print(&again);
+        assert_string_equal(text, twice);
+        for (uint32_t i = 0; i < script.count; i++)
+            kinds[script.actions[i].kind]++;
+        free(text);
+        free(twice);
+        cop_sim_script_free(&script);
+        cop_sim_script_free(&again);
+    }
+    for (unsigned kind = COP_SIM_GROUP; kind <= COP_SIM_BCAST; kind++)
+        assert_in_range(kinds[kind], 20, 10000);
+    assert_int_equal(kinds[COP_SIM_PROBE], 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_scripts_print),
+        cmocka_unit_test(test_without_lies),
+        cmocka_unit_test(test_with_lies),
+        cmocka_unit_test(test_heal),
+        cmocka_unit_test(test_plain),
+        cmocka_unit_test(test_group),
+        cmocka_unit_test(test_misbehaving_services),
+        cmocka_unit_test(test_every_order),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
