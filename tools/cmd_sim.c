@@ -22,15 +22,20 @@
 #define CHECKED_NODES 4096
 
 struct options {
-    const char *protocol, *shape, *net, *script, *seeds;
+    const char *protocol, *shape, *net, *script, *seeds, *algorithm;
     uint64_t nodes, seed, root, count, crashes, jobs;
     cop_time timeout_ns;
-    bool swarm, lies, outcome, as_json, trace;
+    bool swarm, lies, outcome, as_json, trace, keep_tree;
 };
 
 static bool is_member(const struct options *options)
 {
     return strcmp(options->protocol, "member") == 0;
+}
+
+static bool is_agree(const struct options *options)
+{
+    return strcmp(options->protocol, "agree") == 0;
 }
 
 /* What a run cost in real time. */
@@ -118,6 +123,9 @@ static void print_json(const struct cop_sim_script *script,
     json_put_u64(&json, "dead", report->dead);
     json_put_u64(&json, "silent", report->silent);
     put_view(&json, report);
+    json_put_u64(&json, "agreements", report->agreements);
+    json_put_u64(&json, "deaths", report->deaths);
+    json_put_u64(&json, "agree_ns", report->agree_ns);
     json_put_string(&json, "violation", report->failure[0] ? report->failure : NULL);
     json_put_u64(&json, "events", report->events);
     json_put_double(&json, "events_per_s", per_second(report->events, wall), 0);
@@ -150,6 +158,17 @@ static void print_times(const struct cop_sim_report *report)
            print_duration(report->installed_ns - times->heard, installed));
 }
 
+static void print_agreements(const struct cop_sim_report *report)
+{
+    char each[DURATION_SIZE];
+    if (report->agreements == 0)
+        return;
+    printf("%" PRIu64 " agreements, %s each in the second half, %" PRIu64
+           " votes cast again\n",
+           report->agreements, print_duration(report->agree_ns, each),
+           report->stats.revotes);
+}
+
 static void print_text(const struct cop_sim_script *script,
                        const struct cop_sim_report *report, const struct costs *costs)
 {
@@ -162,6 +181,7 @@ static void print_text(const struct cop_sim_script *script,
                (unsigned)script->config.nodes, script->config.seed, report->epoch,
                (unsigned)report->installed, (unsigned)report->members);
         print_times(report);
+        print_agreements(report);
     } else {
         printf("%u nodes, seed %" PRIu64 ": %u of %u probes completed\n",
                (unsigned)script->config.nodes, script->config.seed,
@@ -275,6 +295,20 @@ static void print_deaths(FILE *out, const struct options *options)
     }
 }
 
+/* Those who are dead from the start are lost by a view before the agreements begin; each
+ * agreement begins when the one before has ended everywhere. */
+static void print_agreeing(FILE *out, const struct options *options)
+{
+    uint64_t state = options->seed;
+    fprintf(out, "views none\nagree %s count %" PRIu64 " plain%s\n", options->algorithm,
+            options->count, options->keep_tree ? " keep-tree" : "");
+    for (uint64_t i = 0; i < options->crashes; i++) {
+        state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        fprintf(out, "at 0ns crash %" PRIu64 "\n",
+                1 + (state >> 33) % (options->nodes - 1));
+    }
+}
+
 static char *script_text(const struct options *options)
 {
     char *text = NULL;
@@ -282,18 +316,21 @@ static char *script_text(const struct options *options)
     FILE *out = open_memstream(&text, &length);
     if (!out)
         return NULL;
-    fprintf(out,
-            "nodes %" PRIu64 "\nshape %s\nseed %" PRIu64 "\nnet %s\nuntil-complete\n",
-            options->nodes, options->shape, options->seed, options->net);
-    if (options->nodes > QUIET_NODES || is_member(options))
+    bool probes = !is_member(options) && !is_agree(options);
+    fprintf(out, "nodes %" PRIu64 "\nshape %s\nseed %" PRIu64 "\nnet %s\n%s",
+            options->nodes, options->shape, options->seed, options->net,
+            is_agree(options) ? "" : "until-complete\n");
+    if (options->nodes > QUIET_NODES || !probes)
         fprintf(out, "flags quiet\n");
     if (is_member(options))
         print_deaths(out, options);
-    for (uint64_t i = 0; i < options->count && !is_member(options); i++)
+    if (is_agree(options))
+        print_agreeing(out, options);
+    for (uint64_t i = 0; i < options->count && probes; i++)
         fprintf(out, "at %" PRIu64 "ns probe %" PRIu64 " timeout %" PRIu64 "ns%s\n",
                 i * options->timeout_ns, options->root, options->timeout_ns,
                 options->outcome ? " outcome" : "");
-    if (!is_member(options))
+    if (probes)
         print_crashes(out, options);
     if (fclose(out) != 0) {
         free(text);
@@ -316,7 +353,7 @@ static int run_protocol(const struct options *options)
     free(text);
     if (error)
         return fail(EXIT_USAGE, "sim: %s", message);
-    if (options->nodes > CHECKED_NODES)
+    if (options->nodes > CHECKED_NODES && !is_agree(options))
         script.config.flags &= ~(uint32_t)COP_SIM_CHECK;
     int code = run_script(&script, options);
     cop_sim_script_free(&script);
@@ -370,6 +407,11 @@ static void print_swarm(const struct options *options,
                " events, %s, digest %s\n",
                report->done, report->failed, report->events, print_duration(took, time),
                digest);
+        if (report->agreements > 0)
+            printf("%" PRIu64 " agreements, %" PRIu64 " deaths; in an hour %.3g and %.3g\n",
+                   report->agreements, report->deaths,
+                   3600 * per_second(report->agreements, took),
+                   3600 * per_second(report->deaths, took));
         return;
     }
     struct json json;
@@ -386,6 +428,8 @@ static void print_swarm(const struct options *options,
     json_put_u64(&json, "events", report->events);
     json_put_u64(&json, "wall_ns", took);
     json_put_double(&json, "seeds_per_s", per_second(report->done, took), 1);
+    json_put_u64(&json, "agreements", report->agreements);
+    json_put_u64(&json, "deaths", report->deaths);
     json_put_string(&json, "digest", digest);
     json_end_object(&json);
 }
@@ -418,12 +462,22 @@ static int show_failure(uint64_t seed, uint32_t flags)
     return fail(EXIT_FAILED, "sim: seed %" PRIu64 " violates a property", seed);
 }
 
+static uint32_t agree_flags(const struct options *options)
+{
+    enum cop_algorithm algorithm;
+    if (!is_agree(options))
+        return 0;
+    if (!options->algorithm || cop_algorithm_parse(options->algorithm, &algorithm) != 0)
+        return COP_SIM_SWARM_AGREE;
+    return COP_SIM_SWARM_AGREE | COP_SIM_SWARM_ALGORITHM(algorithm);
+}
+
 static int run_swarm(const struct options *options)
 {
     struct cop_sim_swarm swarm = {
         .jobs = (uint32_t)options->jobs,
         .flags = (options->lies ? COP_SIM_SWARM_LIES : 0u) |
-                 (is_member(options) ? COP_SIM_SWARM_VIEWS : 0u),
+                 (is_member(options) ? COP_SIM_SWARM_VIEWS : 0u) | agree_flags(options),
         .progress = on_progress,
     };
     struct cop_sim_swarm_report report;
@@ -461,8 +515,13 @@ int cmd_sim(int argc, char **argv)
                               .jobs = cores > 0 ? (uint64_t)cores : 1,
                               .timeout_ns = 30 * COP_SEC};
     const struct args_option table[] = {
-        {0, "protocol", "NAME", "what the nodes do: probe, member", ARGS_TEXT,
+        {0, "protocol", "NAME", "what the nodes do: probe, member, agree", ARGS_TEXT,
          &options.protocol, 0, 0},
+        {0, "algorithm", "NAME",
+         "of agree: early, strict, tree, linear, allreduce (swarm: any)", ARGS_TEXT,
+         &options.algorithm, 0, 0},
+        {0, "keep-tree", NULL, "agree: the tree is mended around the dead, not laid anew",
+         ARGS_FLAG, &options.keep_tree, 0, 0},
         {'n', "nodes", "N", "how many nodes", ARGS_NUMBER, &options.nodes, 1,
          COP_MEMBERS_MAX},
         {0, "seed", "S", "what everything random comes from", ARGS_NUMBER,
@@ -473,7 +532,7 @@ int cmd_sim(int argc, char **argv)
          ARGS_TEXT, &options.net, 0, 0},
         {0, "root", "NODE", "who asks", ARGS_NUMBER, &options.root, 0,
          COP_MEMBERS_MAX - 1},
-        {0, "count", "K", "how many probes, one after the other", ARGS_NUMBER,
+        {0, "count", "K", "how many probes or agreements, one after the other", ARGS_NUMBER,
          &options.count, 1, 1000000},
         {0, "timeout", "TIME", "of each probe", ARGS_DURATION, &options.timeout_ns, 0,
          0},
@@ -507,10 +566,19 @@ int cmd_sim(int argc, char **argv)
     int code;
     if (!args_parse(&args, argc, argv, &code))
         return code;
-    if (strcmp(options.protocol, "probe") != 0 && !is_member(&options))
+    if (strcmp(options.protocol, "probe") != 0 && !is_member(&options) &&
+        !is_agree(&options))
         return fail(EXIT_USAGE,
-                    "sim: unknown protocol '%s': there are probe and member",
+                    "sim: unknown protocol '%s': there are probe, member and agree",
                     options.protocol);
+    enum cop_algorithm algorithm;
+    if (options.algorithm && cop_algorithm_parse(options.algorithm, &algorithm) != 0)
+        return fail(EXIT_USAGE,
+                    "sim: unknown algorithm '%s': there are early, strict, tree, linear "
+                    "and allreduce",
+                    options.algorithm);
+    if (!options.algorithm && !options.swarm)
+        options.algorithm = "early";
     if (options.swarm)
         return run_swarm(&options);
     if (options.script)

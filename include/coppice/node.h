@@ -2,6 +2,7 @@
 #ifndef COPPICE_NODE_H
 #define COPPICE_NODE_H
 
+#include <coppice/agree.h>
 #include <coppice/buf.h>
 #include <coppice/error.h>
 #include <coppice/types.h>
@@ -90,20 +91,31 @@ enum cop_request_kind {
      * COP_EAGAIN: 64 to that member are under way.
      */
     COP_REQUEST_SEND,
+    COP_REQUEST_GROUP, /* makes `new_group` (coppice/agree.h) */
+    /*
+     * The next agreement of `group`: contributes `length` bytes of `type`, to be combined by
+     * `op`. COMPLETE: what it came to, to be read with cop_agreed. COP_EAGAIN: as many as
+     * the group's window are in flight.
+     */
+    COP_REQUEST_AGREE,
 };
 
 struct cop_request {
     enum cop_request_kind kind;
     uint64_t token;         /* the caller's own, unique; comes back with COMPLETE */
-    cop_time timeout_ns;    /* PROBE, SEND, INQUIRE: 0 for the default */
+    cop_time timeout_ns;    /* PROBE, SEND, INQUIRE, AGREE: 0 for the default */
     struct cop_shape shape; /* PROBE: tree to use; kind 0 for the view's own */
     bool outcome;           /* PROBE: tell everyone the result, too */
     uint64_t target;        /* ABORT */
     cop_id member;          /* REPORT, SEND, INQUIRE */
-    const void *bytes;      /* SEND: copied */
-    uint32_t length;        /* SEND: below 1 MiB */
+    const void *bytes;      /* SEND, AGREE: copied */
+    uint32_t length;        /* SEND: below 1 MiB; AGREE: COP_VALUE_MAX at most */
     const char *name;       /* INVITE */
     cop_incarnation incarnation; /* INVITE; REPORT: 0 for the present life */
+    const struct cop_group *new_group; /* GROUP */
+    uint64_t group;                    /* AGREE */
+    uint32_t op;                       /* AGREE: enum cop_op */
+    enum cop_value_type type;          /* AGREE */
 };
 
 struct cop_event {
@@ -142,7 +154,7 @@ struct cop_effect {
     struct cop_frame frame;
     uint64_t token; /* COMPLETE; DELIVER: the sender's incarnation */
     int status;
-    struct cop_buf *result; /* decode with cop_probe_result or cop_invitation */
+    struct cop_buf *result; /* decode with cop_probe_result, cop_agreed, ... */
     struct cop_view *view;  /* VIEW; a reference of the effect's own */
 };
 
@@ -216,6 +228,9 @@ struct cop_config {
     const char *address; /* where it listens; NULL: by the rule of the start */
     bool spare;
     struct cop_detect detect; /* not looked at where the view is fixed */
+    /* Of COP_OP_USER; the same at all members, and there as long as the node is. */
+    const struct cop_operation *operations;
+    uint32_t operation_count;
 };
 
 /* COP_EINVAL if `self` is not in the view (with a fixed one), or a name or address is too

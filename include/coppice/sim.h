@@ -136,6 +136,8 @@ const struct cop_sim_checker *cop_sim_checker_probe(void);
 const struct cop_sim_checker *cop_sim_checker_member(void);
 /* What messages between members promise: once, in order, in the view of their sending. */
 const struct cop_sim_checker *cop_sim_checker_letter(void);
+/* A1 to A5 of agreements. */
+const struct cop_sim_checker *cop_sim_checker_agree(void);
 
 /* ---- actions --------------------------------------------------------------------- */
 
@@ -160,6 +162,23 @@ enum cop_sim_action_kind {
     COP_SIM_REPORT, /* a is told by somebody outside that b is dead */
     COP_SIM_SEND,   /* a sends request.token to b */
     COP_SIM_INQUIRE, /* a asks b how it is: request */
+    COP_SIM_AGREE,   /* a submits request: what cop_sim_agree makes; not in scripts */
+};
+
+/*
+ * What the nodes of a simulation do all the while, where views change: they agree, again and
+ * again, in a group of all members of the start, and in more of the members of some later
+ * views. Each contributes a number of its own, so that the result shows who is in it.
+ */
+struct cop_sim_agree {
+    uint32_t count; /* agreements in each group; 0: nothing of it */
+    enum cop_algorithm algorithm;
+    uint32_t window;
+    uint32_t groups;     /* more groups, of later views */
+    cop_time gap_ns;     /* at most, between one and the next call of a node, by the seed */
+    cop_time timeout_ns; /* of each call; 0: so long that it never comes */
+    bool keep_tree, promote;
+    bool plain; /* everyone contributes the word 1, and nobody looks who is in it */
 };
 
 /* When an action is done. The latter two are for CRASH only: at message boundaries. */
@@ -207,6 +226,7 @@ struct cop_sim_config {
     enum cop_quorum quorum;
     struct cop_detect detect;
     struct cop_shape shape; /* of the view; its table stays the caller's */
+    struct cop_sim_agree agree;
     uint64_t seed;
     struct cop_sim_net net;
     uint32_t flags;                                /* enum cop_sim_flag */
@@ -309,6 +329,8 @@ uint64_t cop_sim_node_bytes(const struct cop_sim *sim);
  *   nodes 16              shape radix:4         hosts 4 (members a host, for hosts:S)
  *   topology a:0 => a:1 ; (instead of nodes and shape) seed 7  views majority|none (they change)
  *   detect [ring 100ms] [witnesses 2] [gossip 100ms [stealth]] (where views change)
+ *   agree early [count K] [window W] [gap T] [timeout T] [groups K] [keep-tree] [promote]
+ *   [plain] (see struct cop_sim_agree)
  *   start 12 (members at the start; the other nodes are places for who joins)  flags
  *   codec cut buggify quiet net constant 10us | net loggp L o g G_ps | net torus L hop
  *   [XxYxZ] [shuffle] | net switch L service_ns [ports P] [byte G_ps] | net recorded
@@ -363,6 +385,9 @@ struct cop_sim_report {
     cop_time installed_ns;       /* when the last of them got it */
     struct cop_change_times times; /* at its root */
     uint64_t node_bytes; /* private memory of all nodes at the end */
+    uint64_t agreements; /* that somebody returned from */
+    uint64_t deaths;     /* crashes */
+    cop_time agree_ns;   /* from one to the next, over the second half of them */
     struct cop_stats stats;
 };
 
@@ -382,7 +407,9 @@ int cop_sim_script_try(const struct cop_sim_script *script, struct cop_sim_repor
 enum cop_sim_swarm_flag {
     COP_SIM_SWARM_LIES = 1,  /* with false suspicions */
     COP_SIM_SWARM_VIEWS = 2, /* views change; nodes come, leave and return */
+    COP_SIM_SWARM_AGREE = 4, /* and agree; algorithm + 1, or 0 for any, from bit 8 on */
 };
+#define COP_SIM_SWARM_ALGORITHM(a) (((uint32_t)(a) + 1) << 8)
 
 /* The script that a seed stands for. */
 int cop_sim_swarm_script(uint64_t seed, uint32_t flags, struct cop_sim_script *out);
@@ -402,6 +429,7 @@ struct cop_sim_swarm_report {
     uint64_t first_failed; /* the lowest seed that failed, if any */
     uint64_t events;
     uint64_t digest; /* of all seeds, whatever the number of jobs */
+    uint64_t agreements, deaths;
 };
 
 /* A seed on which a worker dies counts as failed. COP_EIO if there are no workers to be
@@ -434,6 +462,9 @@ struct cop_sim_explore {
     uint32_t crashes; /* at most so many */
     uint32_t lies;
     enum cop_quorum quorum; /* not FIXED: views change, and there is no probe */
+    uint32_t agreements;    /* with views: so many of all, each called at any time */
+    enum cop_algorithm algorithm;
+    bool promote;
     bool outcome;
     bool timers;                       /* timers fire at any time */
     bool reduce;                       /* partial-order reduction by sleep sets */

@@ -9,7 +9,7 @@
  * one for its node, the simulator one for all. The command, the benchmarks and the
  * tests read these and no others.
  */
-#define COP_STATS_KINDS 32
+#define COP_STATS_KINDS 48
 
 /* X(name, why a frame or event was ignored): each has a test that hits it. */
 /* clang-format off */
@@ -45,6 +45,8 @@ struct cop_stats {
     uint64_t adoptions, turns, holds, supplements;
     uint64_t proposals, proposals_failed, proposals_refused, views_installed;
     uint64_t digests_differ, frames_held;
+    uint64_t agreements, revotes, terminations; /* ended with a result; votes cast again;
+                                                   coordinators whose death left doubt */
 #define COP_IGNORE_FIELD(name, text) uint64_t ignored_##name;
     COP_IGNORES(COP_IGNORE_FIELD)
 #undef COP_IGNORE_FIELD

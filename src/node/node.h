@@ -25,6 +25,7 @@ enum cop__slot {
     COP__SLOT_SWEEP,
     COP__SLOT_MEMBER,
     COP__SLOT_LETTER,
+    COP__SLOT_AGREE,
     COP__SLOT_PROBE,
     COP__SLOTS
 };
@@ -94,6 +95,8 @@ struct cop__settings {
     struct cop_buf *card;        /* my name and address, if I join */
     bool spare;
     struct cop_detect detect;
+    const struct cop_operation *operations; /* borrowed */
+    uint32_t operation_count;
 };
 
 struct cop_node {

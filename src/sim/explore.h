@@ -14,6 +14,7 @@ enum cop__move_kind {
     COP__MOVE_TICK,   /* time goes on to the deadline of a */
     COP__MOVE_CRASH,  /* a crashes */
     COP__MOVE_LIE,    /* a is told that b refused, though it lives */
+    COP__MOVE_AGREE,  /* a calls its next agreement */
 };
 #define COP__MOVE_WHOLE 0xff /* cut: the step is carried out to its end */
 
@@ -62,6 +63,7 @@ struct cop__world {
     bool closing[COP__X_NODES][COP__X_NODES]; /* [dead][who has yet to hear CLOSED] */
     uint32_t crashes, lies;                   /* still to come */
     uint32_t completions;
+    uint32_t called[COP__X_NODES]; /* agreements, by each */
     uint32_t sends; /* of the last step */
     uint64_t steps;
     bool started;

@@ -112,6 +112,7 @@ void cop__faults_crash(struct cop_sim *sim, cop_id id)
     sim->actor->destroy(node->actor);
     node->actor = NULL;
     node->died = sim->now;
+    sim->deaths++;
     node->armed = COP_TIME_NEVER;
     node->flags &= (uint8_t) ~(COP__NODE_PAUSED | COP__NODE_TICKING);
     node->slow_ns = 0;

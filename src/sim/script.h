@@ -3,6 +3,7 @@
 #define COP_SIM_SCRIPT_H
 
 #include <coppice/sim.h>
+#include <stdio.h>
 
 /* One line of a script cut into words, and where to say what is wrong with it. */
 #define COP__WORDS_MAX 64
@@ -31,6 +32,8 @@ bool cop__parse_time(const char *text, cop_time *out);
 /* Reads the words behind "net" into `script`, or those of an action line. */
 bool cop__parse_net(struct cop__words *words, struct cop_sim_script *script);
 bool cop__parse_action(struct cop__words *words, struct cop_sim_script *script);
+bool cop__parse_agree(struct cop__words *words, struct cop_sim_agree *agree);
+void cop__print_agree(const struct cop_sim_agree *agree, FILE *out);
 void cop__print_net(const struct cop_sim_net *net, char *out, size_t size);
 
 #endif

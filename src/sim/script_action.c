@@ -378,6 +378,9 @@ static void print_verb(const struct cop_sim_action *action, char *out, size_t si
         snprintf(out, size, "send %u > %u token %llu", a, b,
                  (unsigned long long)action->request.token);
         return;
+    case COP_SIM_AGREE: /* made by the line of that name */
+        snprintf(out, size, "agree %u", a);
+        return;
     case COP_SIM_INQUIRE:
         cop__print_time(action->request.timeout_ns, time);
         snprintf(out, size, "inquire %u about %u%s%s", a, b,

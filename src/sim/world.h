@@ -144,6 +144,9 @@ struct cop_sim {
     bool calm;    /* healed for good */
     bool settled; /* and everybody must know everything */
 
+    uint64_t agreements, deaths; /* that somebody returned from; crashes */
+    cop_time agree_half, agree_ns; /* when half of them had ended; each since then */
+
     struct cop__newcomer **newcomers;
     uint32_t newcomer_count, newcomer_capacity;
 
@@ -169,6 +172,7 @@ enum cop__place {
     COP__PLACE_BUGGIFY,
     COP__PLACE_LIVENESS,
     COP__PLACE_CONTACT,
+    COP__PLACE_AGREE,
 };
 
 /* ---- sim.c ----------------------------------------------------------------------- */
@@ -218,6 +222,17 @@ bool cop__sim_has_views(const struct cop_sim *sim);
 void cop__sim_arm(struct cop_sim *sim, cop_id id);
 /* Makes the node look into its inbox at `time`. */
 void cop__sim_wake(struct cop_sim *sim, cop_id id, cop_time time);
+
+/* ---- agree_app.c ----------------------------------------------------------------- */
+
+/* Tokens of agreements: above all that a script may use, below those of invitations. */
+#define COP__AGREE_TOKEN (UINT64_C(1) << 60)
+#define COP__AGREE_GROUPS 8u
+/* Members that have their own four bits in a word of what is agreed on. */
+#define COP__AGREE_PER_WORD 16u
+#define COP__AGREE_FOREVER (UINT64_C(100000) * COP_SEC)
+uint64_t cop__agree_token(uint64_t group, uint64_t number);
+const struct cop_sim_checker *cop__agree_app(void);
 
 /* ---- carry.c --------------------------------------------------------------------- */
 

@@ -42,6 +42,12 @@
     M(LETTER, letter, 40, BULK, COP__FRAME_MAX, "a message of one member to another, sent in this view") \
     M(RECEIPT, receipt, 41, CONTROL, 256, "your messages up to this one were delivered")   \
     M(DATA, data, 48, BULK, COP__FRAME_MAX, "bytes that may wait")                         \
+    M(VOTE, vote, 50, CONTROL, COP__FRAME_MAX, "what my sub-tree contributes to an agreement") \
+    M(DECIDE, decide, 51, CONTROL, COP__FRAME_MAX, "what was agreed")                      \
+    M(LOCK, lock, 52, CONTROL, COP__FRAME_MAX, "what will be agreed if everyone keeps it") \
+    M(LOCKED, locked, 53, CONTROL, 64, "my sub-tree keeps it")                             \
+    M(QUERY, query, 54, CONTROL, 64, "the coordinator is gone; have you decided?")         \
+    M(STANDING, standing, 55, CONTROL, COP__FRAME_MAX, "what I have decided, or nothing")  \
     M(COMMAND, command, 64, COMMAND, COP__FRAME_MAX, "do this for me")                     \
     M(REPLY, reply, 65, COMMAND, COP__FRAME_MAX, "what came of it")
 
@@ -97,6 +103,22 @@
     U64(number) U64(epoch) U32(root) U64(incarnation) BYTES(bytes)
 #define COP__FIELDS_receipt(U8, U16, U32, U64, BYTES, LIST) U64(number)
 #define COP__FIELDS_data(U8, U16, U32, U64, BYTES, LIST) U64(stream) BYTES(payload)
+
+#define COP__FIELDS_vote(U8, U16, U32, U64, BYTES, LIST)                                   \
+    U64(group) U64(number) U64(round) U64(digest) U8(flags) U8(type) U32(op) U32(status)   \
+    BYTES(value) BYTES(held) LIST(lost, belief)
+#define COP__FIELDS_decide(U8, U16, U32, U64, BYTES, LIST)                                 \
+    U64(group) U64(number) U64(round) U32(root) U64(epoch) U32(status) BYTES(value)        \
+    LIST(failed, rank)
+#define COP__FIELDS_lock(U8, U16, U32, U64, BYTES, LIST)                                   \
+    U64(group) U64(number) U64(round) BYTES(decision)
+#define COP__FIELDS_locked(U8, U16, U32, U64, BYTES, LIST)                                 \
+    U64(group) U64(number) U64(round)
+#define COP__FIELDS_query(U8, U16, U32, U64, BYTES, LIST)                                  \
+    U64(group) U64(number) U64(round)
+#define COP__FIELDS_standing(U8, U16, U32, U64, BYTES, LIST)                               \
+    U64(group) U64(number) U64(round) BYTES(decision)
+
 #define COP__FIELDS_command(U8, U16, U32, U64, BYTES, LIST)                                \
     U64(token) U16(verb) BYTES(body)
 #define COP__FIELDS_reply(U8, U16, U32, U64, BYTES, LIST)                                  \

@@ -15,8 +15,9 @@ detect: base wire tree view node roster
 sweep: base wire tree view node roster detect
 member: base wire tree view node roster detect sweep
 letter: base wire tree view node roster detect sweep member
+agree: base wire tree view node roster detect sweep member letter
 probe: base wire tree view node roster detect sweep member letter
-stack: base wire tree view node roster detect sweep member letter probe
+stack: base wire tree view node roster detect sweep member letter agree probe
 sim: $pure_folders
 net: $pure_folders
 tools: $pure_folders sim net
@@ -80,4 +81,4 @@ bad=$(
     done
 )
 verdict "$bad" "Includes must point down: base < wire, tree < view < node < roster <
-detect < sweep < member < letter < probe < stack < sim | net < tools. See ARCHITECTURE.md."
+detect < sweep < member < letter < agree, probe < stack < sim | net < tools. See ARCHITECTURE.md."
