@@ -161,8 +161,8 @@ static int cancel(struct cop_node *node, uint64_t token)
     for (uint32_t i = 0; i < agree->group_count; i++) {
         struct cop__group *group = agree->groups[i];
         for (uint32_t j = 0; j < group->ring_size; j++) {
-            struct cop__agreement *agreement = &group->ring[j];
-            if (!agreement->waiting || agreement->token != token)
+            struct cop__agreement *agreement = group->ring[j];
+            if (!agreement || !agreement->waiting || agreement->token != token)
                 continue;
             agreement->waiting = false;
             cop__timer_cancel(node, &agreement->timer);
@@ -200,16 +200,10 @@ static void on_change(struct cop_node *node, const struct cop__change *change)
     cop__agree(node)->doubted = true;
 }
 
-/*
- * G6: who has decided, and loses the one above it, says so to the next one above. Of earlier
- * agreements everybody has the decision: otherwise not all could have voted in the last one
- * that is decided here.
- */
+/* G6: who has decided, and loses the one above it, says so to the next one above. */
 static void report_decision(struct cop_node *node, struct cop__agreement *agreement)
 {
-    const struct cop__group *group = agreement->group;
-    if (agreement->number + group->window <= group->decided ||
-        agreement->status == COP_ELOST)
+    if (agreement->group->algorithm == COP_AGREE_ALLREDUCE)
         return;
     cop_rank before = agreement->parent;
     cop__agreement_lay(node, agreement);
@@ -222,8 +216,8 @@ static void report_decision(struct cop_node *node, struct cop__agreement *agreem
 static void advance_all(struct cop_node *node, struct cop__group *group, bool anew)
 {
     for (uint32_t i = 0; i < group->ring_size && !node->failed; i++) {
-        struct cop__agreement *agreement = &group->ring[i];
-        if (agreement->number == 0)
+        struct cop__agreement *agreement = group->ring[i];
+        if (!agreement)
             continue;
         if (anew)
             agreement->laid = false;

@@ -22,10 +22,11 @@ static struct cop_buf *encode_failed(const struct cop__agreement *agreement, int
     if (!buf)
         return NULL;
     struct cop__writer writer = cop__writer(buf->data, buf->length);
-    for (uint32_t i = 0; i < count; i++)
-        cop__put_u32(&writer,
-                     cop__agreement_rank(agreement,
-                                         only_first ? 0 : agreement->lost_places[i]));
+    for (uint32_t i = 0; i < count; i++) {
+        cop_rank place = only_first ? cop__agreement_coordinator(agreement)
+                                    : agreement->lost[i].at;
+        cop__put_u32(&writer, cop__agreement_rank(agreement, place));
+    }
     return buf;
 }
 
@@ -116,13 +117,13 @@ bool cop__agreement_decide(struct cop_node *node, struct cop__agreement *agreeme
         return true;
     }
     agreement->status = (int)decide.status;
-    if (agreement->number > agreement->group->decided)
-        agreement->group->decided = agreement->number;
     tell_below(node, agreement);
     if (agreement->waiting)
         cop__agreement_complete(node, agreement);
     cop__agreement_shrink(agreement);
     cop__agree_stir(node);
+    if (agreement->status != COP_UNDECIDED && agreement->status != COP_UNCERTAIN)
+        cop__group_settle(node, agreement->group, agreement->number);
     return true;
 }
 

@@ -192,8 +192,11 @@ static int fill(struct cop_node *node, const struct cop_group *options,
     group->rank = cop__group_rank(group, node->self, node->incarnation);
     if (!members_are_possible(node, group))
         return COP_EINVAL;
-    group->ring_size = COP__RING_WINDOWS * group->window;
-    group->ring = calloc(group->ring_size, sizeof *group->ring);
+    group->ring_size = 2 * COP__AHEAD_WINDOWS * group->window;
+    if (cop__group_is_two_phase(group))
+        group->ring_size += 2 * group->count;
+    group->oldest = 1;
+    group->ring = calloc(group->ring_size, sizeof(struct cop__agreement *));
     if (!group->ring)
         return COP_ENOMEM;
     cop_shape_ref(&group->shape);
@@ -249,10 +252,22 @@ int cop__group_create(struct cop_node *node, const struct cop_group *options)
     return error;
 }
 
+static void free_agreement(struct cop_node *node, struct cop__agreement *agreement)
+{
+    if (!agreement)
+        return;
+    cop__timer_cancel(node, &agreement->timer);
+    cop__agreement_shrink(agreement);
+    cop__failed_unref(agreement->base);
+    cop__failed_unref(agreement->failed);
+    cop_buf_unref(agreement->decision);
+    free(agreement);
+}
+
 void cop__group_free(struct cop_node *node, struct cop__group *group)
 {
     for (uint32_t i = 0; i < group->ring_size; i++)
-        cop__agreement_free(node, &group->ring[i]);
+        free_agreement(node, group->ring[i]);
     cop_ranks_free(&group->watched);
     cop_shape_unref(&group->shape);
     free_empty(group);
@@ -326,15 +341,26 @@ void cop__group_watch(struct cop_node *node, struct cop__group *group, cop_rank 
 
 struct cop__agreement *cop__group_at(const struct cop__group *group, uint64_t number)
 {
-    struct cop__agreement *agreement = &group->ring[number % group->ring_size];
-    return number != 0 && agreement->number == number ? agreement : NULL;
+    struct cop__agreement *agreement = group->ring[number % group->ring_size];
+    return agreement && agreement->number == number ? agreement : NULL;
 }
 
 bool cop__group_may_open(const struct cop__group *group, uint64_t number)
 {
-    uint64_t half = group->ring_size / 2;
-    return number != 0 && number + half > group->called &&
-           number < group->called + half;
+    return number >= group->oldest &&
+           number < group->called + group->ring_size / 2;
+}
+
+void cop__group_settle(struct cop_node *node, struct cop__group *group, uint64_t number)
+{
+    if (number <= group->settled)
+        return;
+    group->settled = number;
+    for (; group->oldest + group->window <= number; group->oldest++) {
+        struct cop__agreement **slot = &group->ring[group->oldest % group->ring_size];
+        free_agreement(node, *slot);
+        *slot = NULL;
+    }
 }
 
 /* G9: the tree is that of those who were not agreed to have failed a window ago. */
@@ -347,27 +373,38 @@ static bool find_base(struct cop__group *group, uint64_t number,
     const struct cop__agreement *before = cop__group_at(group, number - group->window);
     if (!before || !before->decision)
         return false;
-    bool mends =
-        group->keep_tree || group->algorithm == COP_AGREE_ALLREDUCE ||
-        cop__shape_row(group->shape.kind)->rebalance != COP__REBALANCE_DENSE;
-    if (!mends)
+    if (group->algorithm != COP_AGREE_ALLREDUCE)
         *base = cop__failed_ref(before->failed);
     return true;
+}
+
+/* Whether the tree is laid anew over those who are left. */
+static bool is_dense(const struct cop__group *group)
+{
+    return !group->keep_tree &&
+           cop__shape_row(group->shape.kind)->rebalance == COP__REBALANCE_DENSE;
 }
 
 struct cop__agreement *cop__group_open(struct cop_node *node, struct cop__group *group,
                                        uint64_t number)
 {
-    struct cop__agreement *agreement = &group->ring[number % group->ring_size];
+    struct cop__agreement **slot = &group->ring[number % group->ring_size];
     struct cop__failed *base;
-    if (agreement->number == number)
-        return agreement;
+    if (*slot) /* G12: nothing that is still kept is so far away */
+        return (*slot)->number == number ? *slot : NULL;
     if (!find_base(group, number, &base))
         return NULL;
-    cop__agreement_free(node, agreement);
+    struct cop__agreement *agreement = calloc(1, sizeof *agreement);
+    if (!agreement) {
+        cop__failed_unref(base);
+        cop__fail(node, COP_ENOMEM);
+        return NULL;
+    }
+    *slot = agreement;
     agreement->group = group;
     agreement->number = number;
     agreement->base = base;
+    agreement->dense = is_dense(group);
     agreement->parent = COP_RANK_NONE;
     cop__timer_init(&agreement->timer.timer);
     return agreement;
@@ -382,27 +419,16 @@ void cop__agreement_shrink(struct cop__agreement *agreement)
     cop__share_free(&agreement->own);
     free(agreement->children);
     free(agreement->lost);
-    free(agreement->lost_places);
+    free(agreement->empty_places);
     free(agreement->asked);
     cop_ranks_free(&agreement->order);
     cop_buf_unref(agreement->lock);
     agreement->children = NULL;
     agreement->lost = NULL;
-    agreement->lost_places = NULL;
+    agreement->empty_places = NULL;
     agreement->asked = NULL;
     agreement->lock = NULL;
     agreement->order = (struct cop_ranks){0};
     agreement->child_count = agreement->lost_count = agreement->asked_count = 0;
-}
-
-void cop__agreement_free(struct cop_node *node, struct cop__agreement *agreement)
-{
-    if (agreement->number == 0)
-        return;
-    cop__timer_cancel(node, &agreement->timer);
-    cop__agreement_shrink(agreement);
-    cop__failed_unref(agreement->base);
-    cop__failed_unref(agreement->failed);
-    cop_buf_unref(agreement->decision);
-    memset(agreement, 0, sizeof *agreement);
+    agreement->empty_count = 0;
 }

@@ -50,8 +50,8 @@ void cop__agree_digest(const struct cop_node *node, struct cop__digest *digest)
         cop__digest_word(digest, group->number);
         cop__digest_word(digest, group->called);
         for (uint32_t j = 0; j < group->ring_size; j++)
-            if (group->ring[j].number)
-                digest_agreement(digest, &group->ring[j]);
+            if (group->ring[j])
+                digest_agreement(digest, group->ring[j]);
     }
     for (uint32_t i = 0; i < agree->early_count; i++) {
         cop__digest_word(digest, agree->early[i].frame.header.epoch);
@@ -91,7 +91,7 @@ static const char *check_group(const struct cop_node *node,
             return "agree: a neighbour is not watched";
     for (uint32_t i = 0; i < group->ring_size; i++) {
         const char *wrong =
-            group->ring[i].number ? check_agreement(&group->ring[i]) : NULL;
+            group->ring[i] ? check_agreement(group->ring[i]) : NULL;
         if (wrong)
             return wrong;
     }
@@ -115,10 +115,11 @@ const char *cop__agree_check(const struct cop_node *node)
 
 static size_t bytes_of(const struct cop__agreement *agreement)
 {
-    size_t sum = agreement->child_count * sizeof *agreement->children +
+    size_t sum = sizeof *agreement + agreement->child_count * sizeof *agreement->children +
                  agreement->order.capacity * sizeof(cop_rank) +
                  agreement->asked_count * sizeof *agreement->asked +
-                 agreement->lost_count * (sizeof *agreement->lost + sizeof(cop_rank));
+                 agreement->lost_count * sizeof *agreement->lost +
+                 agreement->empty_count * sizeof(cop_rank);
     if (agreement->decision)
         sum += agreement->decision->length;
     return sum;
@@ -133,10 +134,10 @@ size_t cop__agree_bytes(const struct cop_node *node)
         const struct cop__group *group = agree->groups[i];
         sum += sizeof *group + group->count * sizeof *group->members +
                group->gone_count * sizeof *group->gone +
-               group->ring_size * sizeof *group->ring +
+               group->ring_size * sizeof(struct cop__agreement *) +
                group->watched.capacity * sizeof(cop_id);
         for (uint32_t j = 0; j < group->ring_size; j++)
-            sum += bytes_of(&group->ring[j]);
+            sum += group->ring[j] ? bytes_of(group->ring[j]) : 0;
     }
     return sum;
 }

@@ -26,7 +26,7 @@ static struct cop_dead base_of(const struct cop__agreement *agreement)
 cop_rank cop__agreement_rank(const struct cop__agreement *agreement, cop_rank place)
 {
     struct cop_dead dead = base_of(agreement);
-    return cop__living_select(&dead, place);
+    return agreement->dense ? cop__living_select(&dead, place) : place;
 }
 
 cop_rank cop__agreement_place(const struct cop__agreement *agreement, cop_rank rank)
@@ -34,30 +34,61 @@ cop_rank cop__agreement_place(const struct cop__agreement *agreement, cop_rank r
     struct cop_dead dead = base_of(agreement);
     if (cop_dead_has(&dead, rank))
         return COP_RANK_NONE;
-    return rank - cop_dead_below(&dead, rank);
+    return agreement->dense ? rank - cop_dead_below(&dead, rank) : rank;
 }
 
-cop_id cop__agreement_id(const struct cop__agreement *agreement, cop_rank place)
+/*
+ * The tree as it was laid: its sub-trees are what votes speak for. Where it is not laid anew
+ * the places of those who failed are empty, and it is mended around them to begin with.
+ */
+struct laid {
+    struct cop_tree tree;
+    struct cop_dead dead;
+};
+
+static const struct cop_tree *lay(const struct cop__agreement *agreement,
+                                  struct laid *laid)
 {
-    return agreement->group->members[cop__agreement_rank(agreement, place)].id;
+    laid->dead = base_of(agreement);
+    laid->tree = (struct cop_tree){.shape = agreement->group->shape,
+                                   .n = agreement->group->count};
+    if (agreement->dense)
+        laid->tree.n -= laid->dead.extra_count;
+    else if (laid->dead.extra_count > 0)
+        laid->tree.dead = &laid->dead;
+    return &laid->tree;
 }
 
-/* The tree as it was laid: its sub-trees are what votes speak for. */
-static struct cop_tree laid_tree(const struct cop__agreement *agreement)
+static bool is_below(const struct cop__agreement *agreement, cop_rank place,
+                     cop_rank above)
 {
-    return (struct cop_tree){
-        .shape = agreement->group->shape,
-        .n = agreement->group->count - (agreement->base ? agreement->base->count : 0),
-    };
+    struct laid laid;
+    return cop_tree_is_below(lay(agreement, &laid), place, above);
+}
+
+cop_rank cop__agreement_coordinator(const struct cop__agreement *agreement)
+{
+    struct laid laid;
+    return cop_tree_root(lay(agreement, &laid));
+}
+
+/* And mended around those whom the view has lost since. */
+static const struct cop_tree *mend(const struct cop__agreement *agreement,
+                                   struct laid *laid)
+{
+    lay(agreement, laid);
+    laid->dead =
+        (struct cop_dead){NULL, agreement->empty_places, agreement->empty_count};
+    laid->tree.dead = &laid->dead;
+    return &laid->tree;
 }
 
 cop_epoch cop__agreement_touched(const struct cop__agreement *agreement, cop_rank place)
 {
-    struct cop_tree tree = laid_tree(agreement);
     cop_epoch last = 0;
     for (uint32_t i = 0; i < agreement->lost_count; i++) {
         const struct cop__gone *lost = &agreement->lost[i];
-        if (lost->epoch > last && cop_tree_is_below(&tree, lost->at, place))
+        if (lost->epoch > last && is_below(agreement, lost->at, place))
             last = lost->epoch;
     }
     return last;
@@ -81,33 +112,58 @@ struct cop__child *cop__agreement_child(const struct cop__agreement *agreement,
 
 /* ---- who is lost ----------------------------------------------------------------- */
 
+/* All places without anybody, for tree/: those who failed before, if they have places, and
+ * those who are lost. */
+static void find_empty(struct cop__agreement *agreement)
+{
+    struct cop_dead base = base_of(agreement);
+    uint32_t i = 0, j = agreement->dense ? base.extra_count : 0, count = 0;
+    while (i < agreement->lost_count || j < base.extra_count) {
+        cop_rank lost =
+            i < agreement->lost_count ? agreement->lost[i].at : COP_RANK_NONE;
+        cop_rank failed = j < base.extra_count ? base.extra[j] : COP_RANK_NONE;
+        agreement->empty_places[count++] = lost < failed ? lost : failed;
+        i += lost < failed;
+        j += failed < lost;
+    }
+    agreement->empty_count = count;
+}
+
 static int find_lost(struct cop__agreement *agreement)
 {
     const struct cop__group *group = agreement->group;
-    uint32_t count = 0;
+    size_t room = group->gone_count + (agreement->base ? agreement->base->count : 0);
     free(agreement->lost);
-    free(agreement->lost_places);
+    free(agreement->empty_places);
     agreement->lost = NULL;
-    agreement->lost_places = NULL;
-    agreement->lost_count = 0;
+    agreement->empty_places = NULL;
+    agreement->lost_count = agreement->empty_count = 0;
     agreement->round = 0;
-    if (group->gone_count == 0)
+    if (room == 0)
         return 0;
-    agreement->lost = malloc(group->gone_count * sizeof *agreement->lost);
-    agreement->lost_places = malloc(group->gone_count * sizeof(cop_rank));
-    if (!agreement->lost || !agreement->lost_places)
+    agreement->lost = malloc(room * sizeof *agreement->lost);
+    agreement->empty_places = malloc(room * sizeof(cop_rank));
+    if (!agreement->lost || !agreement->empty_places)
         return COP_ENOMEM;
     for (uint32_t i = 0; i < group->gone_count; i++) {
         cop_rank place = cop__agreement_place(agreement, group->gone[i].at);
         if (place == COP_RANK_NONE)
             continue;
-        agreement->lost[count] = (struct cop__gone){place, group->gone[i].epoch};
-        agreement->lost_places[count++] = place;
+        agreement->lost[agreement->lost_count++] =
+            (struct cop__gone){place, group->gone[i].epoch};
         if (group->gone[i].epoch > agreement->round)
             agreement->round = group->gone[i].epoch;
     }
-    agreement->lost_count = count;
+    find_empty(agreement);
     return 0;
+}
+
+static bool is_lost(const struct cop__agreement *agreement, cop_rank place)
+{
+    for (uint32_t i = 0; i < agreement->lost_count; i++)
+        if (agreement->lost[i].at == place)
+            return true;
+    return false;
 }
 
 /* ---- who is above and below ------------------------------------------------------ */
@@ -117,9 +173,8 @@ static int find_lost(struct cop__agreement *agreement)
 static bool is_cut(const struct cop__agreement *agreement, cop_rank place,
                    cop_rank above)
 {
-    struct cop_tree tree = laid_tree(agreement);
     return cop__group_is_two_phase(agreement->group) && agreement->coordinator_lost &&
-           !cop_tree_is_below(&tree, place, above);
+           !is_below(agreement, place, above);
 }
 
 static int find_neighbours(struct cop__agreement *agreement, const struct cop_tree *tree)
@@ -143,11 +198,10 @@ static int find_neighbours(struct cop__agreement *agreement, const struct cop_tr
 
 int cop__agreement_tops(const struct cop__agreement *agreement, struct cop_ranks *out)
 {
-    struct cop_dead dead = {NULL, agreement->lost_places, agreement->lost_count};
-    struct cop_tree tree = laid_tree(agreement);
-    tree.dead = &dead;
-    cop_rank first = cop_tree_root(&tree);
-    int error = cop_tree_children(&tree, first, out);
+    struct laid laid;
+    const struct cop_tree *tree = mend(agreement, &laid);
+    cop_rank first = cop_tree_root(tree);
+    int error = cop_tree_children(tree, first, out);
     uint32_t kept = 0;
     for (uint32_t i = 0; i < out->count; i++)
         if (is_cut(agreement, out->items[i], first))
@@ -232,16 +286,14 @@ static void watch_neighbours(struct cop_node *node, struct cop__agreement *agree
 
 void cop__agreement_lay(struct cop_node *node, struct cop__agreement *agreement)
 {
+    struct laid laid;
     cop_epoch before = agreement->round;
-    int error = find_lost(agreement);
-    struct cop_dead dead = {NULL, agreement->lost_places, agreement->lost_count};
-    struct cop_tree tree = laid_tree(agreement);
-    tree.dead = &dead;
     agreement->place = cop__agreement_place(agreement, agreement->group->rank);
+    int error = find_lost(agreement);
     agreement->coordinator_lost =
-        agreement->lost_count > 0 && agreement->lost_places[0] == 0;
+        is_lost(agreement, cop__agreement_coordinator(agreement));
     if (!error)
-        error = find_neighbours(agreement, &tree);
+        error = find_neighbours(agreement, mend(agreement, &laid));
     if (!error)
         error = place_children(agreement);
     if (error) {

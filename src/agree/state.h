@@ -68,7 +68,7 @@ struct cop__peer_asked {
 struct cop__agreement {
     struct cop__node_timer timer; /* first: the deadline of the caller */
     struct cop__group *group;
-    uint64_t number; /* 0: not in use */
+    uint64_t number;
     uint64_t token;
     cop_time begun;
     struct cop__share own;
@@ -82,10 +82,12 @@ struct cop__agreement {
     cop_epoch round;  /* the last view that lost somebody of the tree */
     cop_epoch cast_round;
     cop_rank place, parent;       /* NONE: nobody above me */
-    struct cop__failed *base;     /* who has no place */
+    struct cop__failed *base;     /* who takes no part */
+    bool dense;                   /* and has no place */
     struct cop__gone *lost;       /* places that the view has not, sorted */
-    cop_rank *lost_places;        /* the same, for tree/ */
     uint32_t lost_count;
+    cop_rank *empty_places;       /* and all others without anybody, for tree/ */
+    uint32_t empty_count;
     struct cop__child *children; /* by place */
     uint32_t child_count;
     struct cop_ranks order;       /* the same places, as a broadcast sends */
@@ -99,8 +101,12 @@ struct cop__agreement {
     cop_epoch asked_round;
 };
 
-/* Agreements are kept for so many windows behind and ahead of the caller's last. */
-#define COP__RING_WINDOWS 8u
+/*
+ * Agreements are kept from the last that everybody is known to have (G12) up to so many
+ * windows ahead of the caller's last. In the two-phase algorithms who finds one coordinator
+ * after the other dead gets ahead by as many.
+ */
+#define COP__AHEAD_WINDOWS 4u
 
 struct cop__group {
     uint64_t number;
@@ -113,12 +119,13 @@ struct cop__group {
     uint32_t window;
     bool keep_tree, promote;
     uint64_t called;  /* number of the last agreement that was called here */
-    uint64_t decided; /* and of the last that is decided */
+    uint64_t settled; /* and of the last in which everybody is known to have voted */
     struct cop__gone *gone; /* ranks, sorted */
     uint32_t gone_count;
     struct cop_ranks watched; /* ids */
-    struct cop__agreement *ring;
+    struct cop__agreement **ring; /* by number; NULL: not open, or over */
     uint32_t ring_size;
+    uint64_t oldest; /* all before it are over */
 };
 
 /* A frame for which something is missing here. */
@@ -173,7 +180,9 @@ struct cop__agreement *cop__group_open(struct cop_node *node, struct cop__group 
                                        uint64_t number);
 /* Whether the number is one that may be open just now, or come to be. */
 bool cop__group_may_open(const struct cop__group *group, uint64_t number);
-void cop__agreement_free(struct cop_node *node, struct cop__agreement *agreement);
+/* Everybody has voted in it: what everybody has decided by then is not kept (G12). */
+void cop__group_settle(struct cop_node *node, struct cop__group *group,
+                       uint64_t number);
 /* Gives back what only an open one needs. */
 void cop__agreement_shrink(struct cop__agreement *agreement);
 
@@ -189,7 +198,8 @@ struct cop__failed *cop__failed_add(struct cop__failed *base, struct cop__list r
 void cop__agreement_lay(struct cop_node *node, struct cop__agreement *agreement);
 cop_rank cop__agreement_rank(const struct cop__agreement *agreement, cop_rank place);
 cop_rank cop__agreement_place(const struct cop__agreement *agreement, cop_rank rank);
-cop_id cop__agreement_id(const struct cop__agreement *agreement, cop_rank place);
+/* The place of the first root: who decides in the two-phase algorithms. */
+cop_rank cop__agreement_coordinator(const struct cop__agreement *agreement);
 /* The last view that lost somebody below or at a place. */
 cop_epoch cop__agreement_touched(const struct cop__agreement *agreement,
                                  cop_rank place);

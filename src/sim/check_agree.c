@@ -19,9 +19,13 @@
  *       knew when it called are among them, if they are dead
  */
 
+/* Who heals after all deadlines of a run have come does so too late for some of them. */
+#define SOON COP_SEC
+
 /* What one member did in one agreement. */
 struct part {
     bool called, returned;
+    bool excused; /* time was up while, or just after, somebody was out of reach */
     int status;
     uint64_t digest; /* of what it returned */
 };
@@ -43,12 +47,6 @@ struct state {
     struct cop_view **views; /* that somebody installed */
     uint32_t view_count, view_capacity;
 };
-
-static void *init(struct cop_sim *sim)
-{
-    (void)sim;
-    return calloc(1, sizeof(struct state));
-}
 
 static void fini(void *of)
 {
@@ -82,22 +80,38 @@ static uint32_t rank_in(const struct group *group, cop_id id, cop_incarnation li
     return COP_RANK_NONE;
 }
 
-static const struct cop_view *find_view(const struct state *state,
-                                        const struct cop_sim *sim, cop_epoch epoch)
+/* NULL if there is none, or more than one: where every side of a split goes on, epochs do not
+ * tell views apart. */
+static const struct cop_view *find_view(const struct state *state, cop_epoch epoch,
+                                        uint32_t *count)
 {
-    if (cop_view_epoch(sim->view) == epoch)
-        return sim->view;
-    for (uint32_t i = 0; i < state->view_count; i++)
-        if (cop_view_epoch(state->views[i]) == epoch)
-            return state->views[i];
-    return NULL;
+    const struct cop_view *found = NULL;
+    *count = 0;
+    for (uint32_t i = 0; i < state->view_count; i++) {
+        if (cop_view_epoch(state->views[i]) != epoch)
+            continue;
+        found = state->views[i];
+        ++*count;
+    }
+    return *count == 1 ? found : NULL;
+}
+
+static bool has_view(const struct state *state, const struct cop_view *view)
+{
+    struct cop_ballot ballot = cop_view_ballot(view);
+    for (uint32_t i = 0; i < state->view_count; i++) {
+        struct cop_ballot other = cop_view_ballot(state->views[i]);
+        if (cop_ballot_compare(&ballot, &other) == 0)
+            return true;
+    }
+    return false;
 }
 
 static void on_view(void *of, struct cop_sim *sim, cop_id id, struct cop_view *view)
 {
     struct state *state = of;
     (void)id;
-    if (find_view(state, sim, cop_view_epoch(view)))
+    if (has_view(state, view))
         return;
     if (state->view_count == state->view_capacity) {
         uint32_t capacity = state->view_capacity ? 2 * state->view_capacity : 8;
@@ -110,6 +124,14 @@ static void on_view(void *of, struct cop_sim *sim, cop_id id, struct cop_view *v
         state->view_capacity = capacity;
     }
     state->views[state->view_count++] = cop_view_ref(view);
+}
+
+static void *init(struct cop_sim *sim)
+{
+    struct state *state = calloc(1, sizeof(*state));
+    if (state)
+        on_view(state, sim, 0, sim->view);
+    return state;
 }
 
 static struct part *part_of(const struct group *group, uint64_t number, uint32_t rank)
@@ -169,7 +191,8 @@ static void note_group(struct state *state, struct cop_sim *sim,
     state->count++;
 }
 
-/* A5: whom the caller knows or believes to be dead, and is. */
+/* A5: whom the caller knows or believes to be dead, and is. What it believes because of a lie
+ * may have been denied, and come true after that. */
 static void note_known(const struct cop_sim *sim, const struct group *group,
                        uint64_t number, uint32_t rank)
 {
@@ -179,7 +202,8 @@ static void note_known(const struct cop_sim *sim, const struct group *group,
         cop_incarnation life = group->members[i].incarnation;
         struct cop_belief belief = cop_node_belief(node, id);
         bool lost = !cop_view_has(cop_node_view(node), id, life) ||
-                    (belief.incarnation == life && belief.status == COP_SUSPECT);
+                    (belief.incarnation == life && belief.status == COP_SUSPECT &&
+                     !cop_sim_was_lied_to(sim));
         bool dead =
             !cop_sim_is_alive(sim, id) || cop__sim_incarnation(sim, id) != life;
         known_of(group, number, rank)[i] = lost && dead;
@@ -324,7 +348,10 @@ static void check_result(struct state *state, struct cop_sim *sim,
                          const struct group *group, uint32_t rank, int status,
                          const struct cop_agreed *agreed)
 {
-    const struct cop_view *view = find_view(state, sim, agreed->epoch);
+    uint32_t count;
+    const struct cop_view *view = find_view(state, agreed->epoch, &count);
+    if (count > 1)
+        return;
     if (!view) {
         cop_sim_fail(sim, "A5", "decided in view %llu, which nobody has",
                      (unsigned long long)agreed->epoch);
@@ -358,6 +385,8 @@ static void on_complete(void *of, struct cop_sim *sim, cop_id id, uint64_t token
                      (unsigned long long)group->number);
     part->returned = true;
     part->status = status;
+    part->excused = sim->config.agree.timeout_ns != 0 || !cop__faults_over(sim) ||
+                    (sim->calm && sim->now < sim->calm_at + SOON);
     if (!is_result(status))
         return;
     if (!result || cop_agreed(result, &agreed) != 0) {
@@ -412,9 +441,9 @@ static void check_ended(struct cop_sim *sim, const struct group *group, uint64_t
             return;
     for (uint32_t i = 0; i < group->count; i++) {
         const struct part *part = part_of(group, number, i);
-        bool given_up = sim->config.agree.timeout_ns != 0 && part->returned;
-        if (!lives(sim, &group->members[i]) || given_up ||
-            (part->returned && (is_result(part->status) || part->status == COP_ELOST)))
+        if (!lives(sim, &group->members[i]) ||
+            (part->returned && (is_result(part->status) || part->excused ||
+                                part->status == COP_ELOST)))
             continue;
         cop_sim_fail(sim, "A3", "%u does not return from agreement %llu of group %llu",
                      (unsigned)group->members[i].id, (unsigned long long)number,

@@ -297,6 +297,7 @@ bool cop__faults_over(const struct cop_sim *sim)
 void cop_sim_heal(struct cop_sim *sim)
 {
     sim->calm = true;
+    sim->calm_at = sim->now;
     sim->depart = sim->now;
     uint32_t at = 0;
     for (struct cop__map_slot *slot; (slot = cop__map_next(&sim->sides, &at)) != NULL;)

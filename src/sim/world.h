@@ -142,6 +142,7 @@ struct cop_sim {
     uint32_t breaks;
     bool stopped, disturbed, lied;
     bool calm;    /* healed for good */
+    cop_time calm_at;
     bool settled; /* and everybody must know everything */
 
     uint64_t agreements, deaths; /* that somebody returned from; crashes */
