@@ -295,18 +295,27 @@ static void print_deaths(FILE *out, const struct options *options)
     }
 }
 
-/* Those who are dead from the start are lost by a view before the agreements begin; each
- * agreement begins when the one before has ended everywhere. */
-static void print_agreeing(FILE *out, const struct options *options)
+/* Who is dead from the start is lost by a view while the first agreements run. The first
+ * `crashes` of a permutation of all but the first, by the seed. */
+static bool print_agreeing(FILE *out, const struct options *options)
 {
     uint64_t state = options->seed;
+    uint32_t *ids = calloc(options->nodes, sizeof(*ids));
+    if (!ids)
+        return false;
+    for (uint32_t i = 0; i < options->nodes; i++)
+        ids[i] = i;
     fprintf(out, "views none\nagree %s count %" PRIu64 " plain%s\n", options->algorithm,
             options->count, options->keep_tree ? " keep-tree" : "");
-    for (uint64_t i = 0; i < options->crashes; i++) {
+    for (uint64_t i = 1; i <= options->crashes && i < options->nodes; i++) {
         state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-        fprintf(out, "at 0ns crash %" PRIu64 "\n",
-                1 + (state >> 33) % (options->nodes - 1));
+        uint64_t other = i + (state >> 33) % (options->nodes - i);
+        uint32_t id = ids[other];
+        ids[other] = ids[i];
+        fprintf(out, "at 0ns crash %u\n", (unsigned)id);
     }
+    free(ids);
+    return true;
 }
 
 static char *script_text(const struct options *options)
@@ -324,15 +333,14 @@ static char *script_text(const struct options *options)
         fprintf(out, "flags quiet\n");
     if (is_member(options))
         print_deaths(out, options);
-    if (is_agree(options))
-        print_agreeing(out, options);
+    bool good = !is_agree(options) || print_agreeing(out, options);
     for (uint64_t i = 0; i < options->count && probes; i++)
         fprintf(out, "at %" PRIu64 "ns probe %" PRIu64 " timeout %" PRIu64 "ns%s\n",
                 i * options->timeout_ns, options->root, options->timeout_ns,
                 options->outcome ? " outcome" : "");
     if (probes)
         print_crashes(out, options);
-    if (fclose(out) != 0) {
+    if (fclose(out) != 0 || !good) {
         free(text);
         return NULL;
     }

@@ -154,8 +154,9 @@ static void carry(struct cop__world *world, uint32_t id, uint8_t cut)
     }
 }
 
-static void step(struct cop__world *world, uint32_t id, struct cop_event *event,
-                 uint8_t cut)
+/* What the node said of it. */
+static int step(struct cop__world *world, uint32_t id, struct cop_event *event,
+                uint8_t cut)
 {
     struct cop_sim *sim = &world->sim;
     event->now = sim->now;
@@ -164,13 +165,14 @@ static void step(struct cop__world *world, uint32_t id, struct cop_event *event,
     int status = sim->actor->step(world->nodes[id].actor, event, &sim->effects);
     if (status == COP_ENOMEM) {
         cop_sim_fail(sim, "sim", "out of memory");
-        return;
+        return status;
     }
     if (event->kind == COP_EVENT_SUBMIT)
         cop__sim_after_submit(sim, id, event->request, status);
     carry(world, id, cut);
     if (world->nodes[id].actor && !sim->failure[0])
         cop__sim_after_step(sim, id);
+    return status;
 }
 
 /* ---- moves ----------------------------------------------------------------------- */
@@ -192,7 +194,7 @@ static void call_agreement(struct cop__world *world, struct cop__move move)
     uint64_t share = UINT64_C(1) << 4 * move.a;
     struct cop_request request = {
         .kind = COP_REQUEST_AGREE,
-        .token = cop__agree_token(1, ++world->called[move.a]),
+        .token = cop__agree_token(1, world->called[move.a] + 1),
         .timeout_ns = COP__AGREE_FOREVER,
         .group = 1,
         .op = COP_OP_SUM,
@@ -200,7 +202,8 @@ static void call_agreement(struct cop__world *world, struct cop__move move)
         .bytes = &share,
         .length = sizeof(share)};
     struct cop_event event = {.kind = COP_EVENT_SUBMIT, .request = &request};
-    step(world, move.a, &event, move.cut);
+    /* Refused while the one before is under way: then this was nothing. */
+    world->called[move.a] += step(world, move.a, &event, move.cut) == 0;
 }
 
 static void receive(struct cop__world *world, struct cop__move move)
