@@ -416,7 +416,8 @@ static void print_swarm(const struct options *options,
                report->done, report->failed, report->events, print_duration(took, time),
                digest);
         if (report->agreements > 0)
-            printf("%" PRIu64 " agreements, %" PRIu64 " deaths; in an hour %.3g and %.3g\n",
+            printf("%" PRIu64 " agreements, %" PRIu64
+                   " deaths; in an hour %.3g and %.3g\n",
                    report->agreements, report->deaths,
                    3600 * per_second(report->agreements, took),
                    3600 * per_second(report->deaths, took));
@@ -528,8 +529,9 @@ int cmd_sim(int argc, char **argv)
         {0, "algorithm", "NAME",
          "of agree: early, strict, tree, linear, allreduce (swarm: any)", ARGS_TEXT,
          &options.algorithm, 0, 0},
-        {0, "keep-tree", NULL, "agree: the tree is mended around the dead, not laid anew",
-         ARGS_FLAG, &options.keep_tree, 0, 0},
+        {0, "keep-tree", NULL,
+         "agree: the tree is mended around the dead, not laid anew", ARGS_FLAG,
+         &options.keep_tree, 0, 0},
         {'n', "nodes", "N", "how many nodes", ARGS_NUMBER, &options.nodes, 1,
          COP_MEMBERS_MAX},
         {0, "seed", "S", "what everything random comes from", ARGS_NUMBER,
@@ -540,8 +542,8 @@ int cmd_sim(int argc, char **argv)
          ARGS_TEXT, &options.net, 0, 0},
         {0, "root", "NODE", "who asks", ARGS_NUMBER, &options.root, 0,
          COP_MEMBERS_MAX - 1},
-        {0, "count", "K", "how many probes or agreements, one after the other", ARGS_NUMBER,
-         &options.count, 1, 1000000},
+        {0, "count", "K", "how many probes or agreements, one after the other",
+         ARGS_NUMBER, &options.count, 1, 1000000},
         {0, "timeout", "TIME", "of each probe", ARGS_DURATION, &options.timeout_ns, 0,
          0},
         {0, "outcome", NULL, "tell everyone the result, too", ARGS_FLAG,
@@ -581,10 +583,11 @@ int cmd_sim(int argc, char **argv)
                     options.protocol);
     enum cop_algorithm algorithm;
     if (options.algorithm && cop_algorithm_parse(options.algorithm, &algorithm) != 0)
-        return fail(EXIT_USAGE,
-                    "sim: unknown algorithm '%s': there are early, strict, tree, linear "
-                    "and allreduce",
-                    options.algorithm);
+        return fail(
+            EXIT_USAGE,
+            "sim: unknown algorithm '%s': there are early, strict, tree, linear "
+            "and allreduce",
+            options.algorithm);
     if (!options.algorithm && !options.swarm)
         options.algorithm = "early";
     if (options.swarm)

@@ -96,7 +96,8 @@ struct cop_life {
  * not known, or an option is not possible. COMPLETE at once. */
 struct cop_group {
     uint64_t number; /* the caller's own, the same at all members, never used again */
-    const struct cop_life *members; /* by id, ascending; copied. NULL: all in the view */
+    const struct cop_life
+        *members; /* by id, ascending; copied. NULL: all in the view */
     uint32_t count;
     enum cop_algorithm algorithm;
     struct cop_shape shape; /* kind 0: the view's. LINEAR is always flat */
@@ -106,7 +107,8 @@ struct cop_group {
      */
     uint32_t window;
     bool keep_tree; /* it is not laid anew without those who failed, only mended */
-    bool promote;   /* UNCERTAIN becomes UNDECIDED, and then two may return different things
+    bool
+        promote; /* UNCERTAIN becomes UNDECIDED, and then two may return different things
                        if one of them dies */
 };
 #define COP_GROUP_WINDOW_MAX 64u
@@ -115,9 +117,9 @@ struct cop_group {
 struct cop_agreed {
     uint64_t group, number; /* number of the agreement, from 1 */
     cop_epoch epoch;        /* of the view in which it was decided */
-    cop_epoch round;        /* the round: the last view in which a member was lost, or 0 */
-    cop_id root;            /* and who decided */
-    const void *value;      /* NULL if there is none */
+    cop_epoch round;   /* the round: the last view in which a member was lost, or 0 */
+    cop_id root;       /* and who decided */
+    const void *value; /* NULL if there is none */
     uint32_t length;
     struct cop_ranks failed; /* ids, ascending: all members that had failed by then */
     cop_time elapsed_ns;     /* from the call */

@@ -111,7 +111,7 @@ struct cop_request {
     const void *bytes;      /* SEND, AGREE: copied */
     uint32_t length;        /* SEND: below 1 MiB; AGREE: COP_VALUE_MAX at most */
     const char *name;       /* INVITE */
-    cop_incarnation incarnation; /* INVITE; REPORT: 0 for the present life */
+    cop_incarnation incarnation;       /* INVITE; REPORT: 0 for the present life */
     const struct cop_group *new_group; /* GROUP */
     uint64_t group;                    /* AGREE */
     uint32_t op;                       /* AGREE: enum cop_op */

@@ -157,10 +157,10 @@ enum cop_sim_action_kind {
     COP_SIM_JUMP,      /* the clock of a jumps forward by amount_ns */
     COP_SIM_LIE,       /* a is told that b refused, though b may live */
     /* Where views change: */
-    COP_SIM_JOIN,   /* somebody new comes, as a spare if `spare` */
-    COP_SIM_LEAVE,  /* a says goodbye */
-    COP_SIM_REPORT, /* a is told by somebody outside that b is dead */
-    COP_SIM_SEND,   /* a sends request.token to b */
+    COP_SIM_JOIN,    /* somebody new comes, as a spare if `spare` */
+    COP_SIM_LEAVE,   /* a says goodbye */
+    COP_SIM_REPORT,  /* a is told by somebody outside that b is dead */
+    COP_SIM_SEND,    /* a sends request.token to b */
     COP_SIM_INQUIRE, /* a asks b how it is: request */
     COP_SIM_AGREE,   /* a submits request: what cop_sim_agree makes; not in scripts */
 };
@@ -174,8 +174,8 @@ struct cop_sim_agree {
     uint32_t count; /* agreements in each group; 0: nothing of it */
     enum cop_algorithm algorithm;
     uint32_t window;
-    uint32_t groups;     /* more groups, of later views */
-    cop_time gap_ns;     /* at most, between one and the next call of a node, by the seed */
+    uint32_t groups; /* more groups, of later views */
+    cop_time gap_ns; /* at most, between one and the next call of a node, by the seed */
     cop_time timeout_ns; /* of each call; 0: so long that it never comes */
     bool keep_tree, promote;
     bool plain; /* everyone contributes the word 1, and nobody looks who is in it */
@@ -381,13 +381,13 @@ struct cop_sim_report {
     uint32_t dead, silent;
     /* Where views change: the latest one, and how it came about. */
     cop_epoch epoch;
-    uint32_t members, installed; /* how many it has, and how many of them have it */
-    cop_time installed_ns;       /* when the last of them got it */
+    uint32_t members, installed;   /* how many it has, and how many of them have it */
+    cop_time installed_ns;         /* when the last of them got it */
     struct cop_change_times times; /* at its root */
-    uint64_t node_bytes; /* private memory of all nodes at the end */
-    uint64_t agreements; /* that somebody returned from */
-    uint64_t deaths;     /* crashes */
-    cop_time agree_ns;   /* from one to the next, over the second half of them */
+    uint64_t node_bytes;           /* private memory of all nodes at the end */
+    uint64_t agreements;           /* that somebody returned from */
+    uint64_t deaths;               /* crashes */
+    cop_time agree_ns; /* from one to the next, over the second half of them */
     struct cop_stats stats;
 };
 

@@ -61,8 +61,7 @@ struct cop__agreement *cop__agree_find(struct cop_node *node,
         keep(node, frame);
         return NULL;
     }
-    cop_rank rank =
-        cop__group_rank(group, header->sender, header->sender_incarnation);
+    cop_rank rank = cop__group_rank(group, header->sender, header->sender_incarnation);
     if (rank == COP_RANK_NONE || !cop__group_may_open(group, of)) {
         if (rank == COP_RANK_NONE)
             COP__COUNT(node, ignored_stranger);
@@ -131,8 +130,7 @@ static int agree(struct cop_node *node, const struct cop_request *request)
         !cop__op_is_possible(node, request->op, (uint32_t)request->type,
                              request->length))
         return COP_EINVAL;
-    struct cop__agreement *agreement =
-        cop__group_open(node, group, group->called + 1);
+    struct cop__agreement *agreement = cop__group_open(node, group, group->called + 1);
     if (!agreement)
         return COP_EAGAIN;
     group->called++;

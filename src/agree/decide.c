@@ -23,8 +23,8 @@ static struct cop_buf *encode_failed(const struct cop__agreement *agreement, int
         return NULL;
     struct cop__writer writer = cop__writer(buf->data, buf->length);
     for (uint32_t i = 0; i < count; i++) {
-        cop_rank place = only_first ? cop__agreement_coordinator(agreement)
-                                    : agreement->lost[i].at;
+        cop_rank place =
+            only_first ? cop__agreement_coordinator(agreement) : agreement->lost[i].at;
         cop__put_u32(&writer, cop__agreement_rank(agreement, place));
     }
     return buf;
@@ -78,8 +78,7 @@ static bool is_possible(const struct cop_node *node,
         return false;
     for (uint32_t i = 0; i < decide->failed.count; i++) {
         cop_rank rank = cop__listed_rank(decide->failed, i);
-        if (!has_failed(node, group, rank) ||
-            cop__failed_has(agreement->base, rank) ||
+        if (!has_failed(node, group, rank) || cop__failed_has(agreement->base, rank) ||
             (i > 0 && cop__listed_rank(decide->failed, i - 1) >= rank))
             return false;
     }
@@ -229,15 +228,13 @@ int cop_agreed(const struct cop_buf *result, struct cop_agreed *out)
     return 0;
 }
 
-void cop_agreed_free(struct cop_agreed *agreed)
-{
-    cop_ranks_free(&agreed->failed);
-}
+void cop_agreed_free(struct cop_agreed *agreed) { cop_ranks_free(&agreed->failed); }
 
 uint64_t cop_agreed_word(const struct cop_agreed *agreed, uint32_t i)
 {
     if (agreed->length < 8 || i > (agreed->length - 8) / 8)
         return 0;
-    struct cop__reader reader = cop__reader((const uint8_t *)agreed->value + 8 * (size_t)i, 8);
+    struct cop__reader reader =
+        cop__reader((const uint8_t *)agreed->value + 8 * (size_t)i, 8);
     return cop__get_u64(&reader);
 }

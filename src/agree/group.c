@@ -150,8 +150,7 @@ static bool members_are_possible(const struct cop_node *node,
 static int choose_shape(const struct cop_node *node, const struct cop_group *options,
                         struct cop__group *group)
 {
-    group->shape =
-        options->shape.kind ? options->shape : *cop_view_shape(node->view);
+    group->shape = options->shape.kind ? options->shape : *cop_view_shape(node->view);
     if (group->algorithm == COP_AGREE_LINEAR)
         group->shape = (struct cop_shape){.kind = COP_SHAPE_FLAT};
     struct cop_tree tree = {.shape = group->shape, .n = group->count};
@@ -347,8 +346,7 @@ struct cop__agreement *cop__group_at(const struct cop__group *group, uint64_t nu
 
 bool cop__group_may_open(const struct cop__group *group, uint64_t number)
 {
-    return number >= group->oldest &&
-           number < group->called + group->ring_size / 2;
+    return number >= group->oldest && number < group->called + group->ring_size / 2;
 }
 
 void cop__group_settle(struct cop_node *node, struct cop__group *group, uint64_t number)

@@ -12,8 +12,8 @@ static void digest_buf(struct cop__digest *digest, const struct cop_buf *buf)
 
 static void digest_child(struct cop__digest *digest, const struct cop__child *child)
 {
-    cop__digest_word(digest, (uint64_t)child->place << 2 |
-                                 (uint64_t)child->voted << 1 | (uint64_t)child->locked);
+    cop__digest_word(digest, (uint64_t)child->place << 2 | (uint64_t)child->voted << 1 |
+                                 (uint64_t)child->locked);
     cop__digest_word(digest, child->round);
     digest_buf(digest, child->share.value);
     digest_buf(digest, child->lock);
@@ -90,8 +90,7 @@ static const char *check_group(const struct cop_node *node,
         if (!cop__is_watched(node, group->watched.items[i]))
             return "agree: a neighbour is not watched";
     for (uint32_t i = 0; i < group->ring_size; i++) {
-        const char *wrong =
-            group->ring[i] ? check_agreement(group->ring[i]) : NULL;
+        const char *wrong = group->ring[i] ? check_agreement(group->ring[i]) : NULL;
         if (wrong)
             return wrong;
     }
@@ -115,7 +114,8 @@ const char *cop__agree_check(const struct cop_node *node)
 
 static size_t bytes_of(const struct cop__agreement *agreement)
 {
-    size_t sum = sizeof *agreement + agreement->child_count * sizeof *agreement->children +
+    size_t sum = sizeof *agreement +
+                 agreement->child_count * sizeof *agreement->children +
                  agreement->order.capacity * sizeof(cop_rank) +
                  agreement->asked_count * sizeof *agreement->asked +
                  agreement->lost_count * sizeof *agreement->lost +

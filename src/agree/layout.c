@@ -177,7 +177,8 @@ static bool is_cut(const struct cop__agreement *agreement, cop_rank place,
            !is_below(agreement, place, above);
 }
 
-static int find_neighbours(struct cop__agreement *agreement, const struct cop_tree *tree)
+static int find_neighbours(struct cop__agreement *agreement,
+                           const struct cop_tree *tree)
 {
     cop_rank parent = cop_tree_parent(tree, agreement->place);
     if (parent != COP_RANK_NONE && is_cut(agreement, agreement->place, parent))
@@ -279,9 +280,8 @@ static void watch_neighbours(struct cop_node *node, struct cop__agreement *agree
         cop__group_watch(node, group,
                          cop__agreement_rank(agreement, agreement->parent));
     for (uint32_t i = 0; i < agreement->child_count; i++)
-        cop__group_watch(
-            node, group,
-            cop__agreement_rank(agreement, agreement->children[i].place));
+        cop__group_watch(node, group,
+                         cop__agreement_rank(agreement, agreement->children[i].place));
 }
 
 void cop__agreement_lay(struct cop_node *node, struct cop__agreement *agreement)

@@ -62,8 +62,7 @@ static void send_locks(struct cop_node *node, struct cop__agreement *agreement)
 static void acknowledge(struct cop_node *node, struct cop__agreement *agreement)
 {
     const struct cop_life *life =
-        &agreement->group
-             ->members[cop__agreement_rank(agreement, agreement->parent)];
+        &agreement->group->members[cop__agreement_rank(agreement, agreement->parent)];
     struct cop__msg_locked locked = {
         .group = agreement->group->number,
         .number = agreement->number,
@@ -84,7 +83,8 @@ static void settle_lock(struct cop_node *node, struct cop__agreement *agreement)
         return;
     }
     struct cop_buf *lock = cop_buf_ref(agreement->lock);
-    cop__agreement_decide(node, agreement, (struct cop__bytes){lock->data, lock->length});
+    cop__agreement_decide(node, agreement,
+                          (struct cop__bytes){lock->data, lock->length});
     cop_buf_unref(lock);
 }
 

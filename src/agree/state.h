@@ -72,30 +72,30 @@ struct cop__agreement {
     uint64_t token;
     cop_time begun;
     struct cop__share own;
-    bool called;      /* by the application here */
-    bool waiting;     /* which has not been told yet */
-    bool laid;        /* the layout is that of the view */
-    bool cast;        /* my vote stands with my parent, in this round */
-    bool ever_cast;   /* it has left me at all */
+    bool called;    /* by the application here */
+    bool waiting;   /* which has not been told yet */
+    bool laid;      /* the layout is that of the view */
+    bool cast;      /* my vote stands with my parent, in this round */
+    bool ever_cast; /* it has left me at all */
     bool coordinator_lost;
-    bool kept;        /* STRICT: my sub-tree's acknowledgement stands with my parent */
-    cop_epoch round;  /* the last view that lost somebody of the tree */
+    bool kept;       /* STRICT: my sub-tree's acknowledgement stands with my parent */
+    cop_epoch round; /* the last view that lost somebody of the tree */
     cop_epoch cast_round;
-    cop_rank place, parent;       /* NONE: nobody above me */
-    struct cop__failed *base;     /* who takes no part */
-    bool dense;                   /* and has no place */
-    struct cop__gone *lost;       /* places that the view has not, sorted */
+    cop_rank place, parent;   /* NONE: nobody above me */
+    struct cop__failed *base; /* who takes no part */
+    bool dense;               /* and has no place */
+    struct cop__gone *lost;   /* places that the view has not, sorted */
     uint32_t lost_count;
-    cop_rank *empty_places;       /* and all others without anybody, for tree/ */
+    cop_rank *empty_places; /* and all others without anybody, for tree/ */
     uint32_t empty_count;
     struct cop__child *children; /* by place */
     uint32_t child_count;
-    struct cop_ranks order;       /* the same places, as a broadcast sends */
-    struct cop_buf *lock;         /* STRICT: a decision that I keep */
-    cop_epoch lock_round;         /* in which I was told to */
-    struct cop_buf *decision;     /* payload of a DECIDE */
-    int status;                   /* of it */
-    struct cop__failed *failed;   /* that it names, with the base */
+    struct cop_ranks order;        /* the same places, as a broadcast sends */
+    struct cop_buf *lock;          /* STRICT: a decision that I keep */
+    cop_epoch lock_round;          /* in which I was told to */
+    struct cop_buf *decision;      /* payload of a DECIDE */
+    int status;                    /* of it */
+    struct cop__failed *failed;    /* that it names, with the base */
     struct cop__peer_asked *asked; /* TREE, LINEAR: in the round `asked_round` */
     uint32_t asked_count;
     cop_epoch asked_round;
@@ -122,7 +122,7 @@ struct cop__group {
     uint64_t settled; /* and of the last in which everybody is known to have voted */
     struct cop__gone *gone; /* ranks, sorted */
     uint32_t gone_count;
-    struct cop_ranks watched; /* ids */
+    struct cop_ranks watched;     /* ids */
     struct cop__agreement **ring; /* by number; NULL: not open, or over */
     uint32_t ring_size;
     uint64_t oldest; /* all before it are over */

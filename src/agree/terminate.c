@@ -96,8 +96,8 @@ static void answer(struct cop_node *node, const struct cop__agreement *agreement
         .round = round,
     };
     if (agreement->decision)
-        standing.decision = (struct cop__bytes){agreement->decision->data,
-                                                agreement->decision->length};
+        standing.decision =
+            (struct cop__bytes){agreement->decision->data, agreement->decision->length};
     cop__emit_send(node, life->id, life->incarnation, COP__KIND_STANDING,
                    cop__encode_standing(&standing));
 }

@@ -12,8 +12,8 @@
 #define WORD 8u
 
 static const char *const names[COP_ALGORITHMS] = {
-    [COP_AGREE_EARLY] = "early",   [COP_AGREE_STRICT] = "strict",
-    [COP_AGREE_TREE] = "tree",     [COP_AGREE_LINEAR] = "linear",
+    [COP_AGREE_EARLY] = "early",         [COP_AGREE_STRICT] = "strict",
+    [COP_AGREE_TREE] = "tree",           [COP_AGREE_LINEAR] = "linear",
     [COP_AGREE_ALLREDUCE] = "allreduce",
 };
 

@@ -160,8 +160,7 @@ static void conclude(struct cop_node *node, struct cop__agreement *agreement)
         cop__fail(node, COP_ENOMEM);
         return;
     }
-    struct cop_buf *payload =
-        cop__decision_make(node, agreement, share.status, &share);
+    struct cop_buf *payload = cop__decision_make(node, agreement, share.status, &share);
     cop__share_free(&share);
     if (!payload)
         return;

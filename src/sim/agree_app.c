@@ -49,7 +49,8 @@ static struct group *add_group(struct state *state, struct cop_sim *sim,
     const struct cop_sim_agree *agree = &sim->config.agree;
     struct group *group = &state->groups[state->count];
     uint32_t n = cop_view_size(view), i = 0;
-    group->width = agree->plain ? 1 : (n + COP__AGREE_PER_WORD - 1) / COP__AGREE_PER_WORD;
+    group->width =
+        agree->plain ? 1 : (n + COP__AGREE_PER_WORD - 1) / COP__AGREE_PER_WORD;
     group->members = calloc(n, sizeof(*group->members));
     group->parts = calloc(n, sizeof(*group->parts));
     group->words = calloc((size_t)n * group->width, sizeof(*group->words));
@@ -92,10 +93,9 @@ static struct cop_request next_request(const struct cop_sim *sim,
     const struct cop_sim_agree *agree = &sim->config.agree;
     const struct part *part = &group->parts[rank];
     if (!part->made)
-        return (struct cop_request){
-            .kind = COP_REQUEST_GROUP,
-            .token = cop__agree_token(group->options.number, 0),
-            .new_group = &group->options};
+        return (struct cop_request){.kind = COP_REQUEST_GROUP,
+                                    .token = cop__agree_token(group->options.number, 0),
+                                    .new_group = &group->options};
     return (struct cop_request){
         .kind = COP_REQUEST_AGREE,
         .token = cop__agree_token(group->options.number, part->called + 1),

@@ -204,8 +204,7 @@ static void note_known(const struct cop_sim *sim, const struct group *group,
         bool lost = !cop_view_has(cop_node_view(node), id, life) ||
                     (belief.incarnation == life && belief.status == COP_SUSPECT &&
                      !cop_sim_was_lied_to(sim));
-        bool dead =
-            !cop_sim_is_alive(sim, id) || cop__sim_incarnation(sim, id) != life;
+        bool dead = !cop_sim_is_alive(sim, id) || cop__sim_incarnation(sim, id) != life;
         known_of(group, number, rank)[i] = lost && dead;
     }
 }
@@ -280,8 +279,7 @@ static void check_same(struct cop_sim *sim, const struct group *group, uint64_t 
         if (i == rank || !other->returned || !is_result(other->status) ||
             other->digest == mine->digest)
             continue;
-        bool doubt =
-            mine->status == COP_UNCERTAIN || other->status == COP_UNCERTAIN;
+        bool doubt = mine->status == COP_UNCERTAIN || other->status == COP_UNCERTAIN;
         if ((is_uniform(sim, group) && !doubt) ||
             are_together(sim, &group->members[rank], &group->members[i]))
             cop_sim_fail(sim, "A1",
@@ -289,8 +287,8 @@ static void check_same(struct cop_sim *sim, const struct group *group, uint64_t 
                          "group %llu (%s, %s)",
                          (unsigned)group->members[i].id,
                          (unsigned)group->members[rank].id, (unsigned long long)number,
-                         (unsigned long long)group->number,
-                         cop_strerror(other->status), cop_strerror(mine->status));
+                         (unsigned long long)group->number, cop_strerror(other->status),
+                         cop_strerror(mine->status));
     }
 }
 
@@ -307,8 +305,8 @@ static void check_value(struct cop_sim *sim, const struct group *group, uint32_t
                         const struct cop_view *view, const struct cop_agreed *agreed)
 {
     const struct cop_life *life = &group->members[i];
-    uint64_t share =
-        cop_agreed_word(agreed, i / COP__AGREE_PER_WORD) >> 4 * (i % COP__AGREE_PER_WORD);
+    uint64_t share = cop_agreed_word(agreed, i / COP__AGREE_PER_WORD) >>
+                     4 * (i % COP__AGREE_PER_WORD);
     share &= 15;
     bool inside = cop_view_has(view, life->id, life->incarnation);
     if (share > 1 || (inside && share == 0))
@@ -334,8 +332,7 @@ static void check_failed(struct cop_sim *sim, const struct group *group, uint32_
     if (failed && inside)
         cop_sim_fail(sim, "A5", "%u is said to have failed, and is in view %llu",
                      (unsigned)life->id, (unsigned long long)agreed->epoch);
-    if (all && !failed &&
-        (!inside || known_of(group, agreed->number, rank)[i]))
+    if (all && !failed && (!inside || known_of(group, agreed->number, rank)[i]))
         cop_sim_fail(sim, "A5",
                      "%u knew that %u failed, and agreement %llu of group %llu does "
                      "not say so",
@@ -442,8 +439,8 @@ static void check_ended(struct cop_sim *sim, const struct group *group, uint64_t
     for (uint32_t i = 0; i < group->count; i++) {
         const struct part *part = part_of(group, number, i);
         if (!lives(sim, &group->members[i]) ||
-            (part->returned && (is_result(part->status) || part->excused ||
-                                part->status == COP_ELOST)))
+            (part->returned &&
+             (is_result(part->status) || part->excused || part->status == COP_ELOST)))
             continue;
         cop_sim_fail(sim, "A3", "%u does not return from agreement %llu of group %llu",
                      (unsigned)group->members[i].id, (unsigned long long)number,

@@ -192,15 +192,15 @@ static void submit(struct cop__world *world, struct cop__move move)
 static void call_agreement(struct cop__world *world, struct cop__move move)
 {
     uint64_t share = UINT64_C(1) << 4 * move.a;
-    struct cop_request request = {
-        .kind = COP_REQUEST_AGREE,
-        .token = cop__agree_token(1, world->called[move.a] + 1),
-        .timeout_ns = COP__AGREE_FOREVER,
-        .group = 1,
-        .op = COP_OP_SUM,
-        .type = COP_VALUE_WORDS,
-        .bytes = &share,
-        .length = sizeof(share)};
+    struct cop_request request = {.kind = COP_REQUEST_AGREE,
+                                  .token =
+                                      cop__agree_token(1, world->called[move.a] + 1),
+                                  .timeout_ns = COP__AGREE_FOREVER,
+                                  .group = 1,
+                                  .op = COP_OP_SUM,
+                                  .type = COP_VALUE_WORDS,
+                                  .bytes = &share,
+                                  .length = sizeof(share)};
     struct cop_event event = {.kind = COP_EVENT_SUBMIT, .request = &request};
     /* Refused while the one before is under way: then this was nothing. */
     world->called[move.a] += step(world, move.a, &event, move.cut) == 0;

@@ -36,8 +36,7 @@ static bool parse_option(struct cop__words *words, struct cop_sim_agree *agree)
         return agree->promote = true;
     if (cop__word_is(words, "plain"))
         return agree->plain = true;
-    return cop__words_wrong(words, "agree does not know '%s'",
-                            words->items[words->at]);
+    return cop__words_wrong(words, "agree does not know '%s'", words->items[words->at]);
 }
 
 bool cop__parse_agree(struct cop__words *words, struct cop_sim_agree *agree)

@@ -85,8 +85,8 @@ static int make(struct run *run)
                                                         cop_sim_checker_member(),
                                                         cop_sim_checker_letter(), NULL};
     const struct cop_sim_checker *const agreeing[] = {
-        cop_sim_checker_node(), cop_sim_checker_member(), cop_sim_checker_letter(),
-        cop_sim_checker_agree(), cop__agree_app(),        NULL};
+        cop_sim_checker_node(),  cop_sim_checker_member(), cop_sim_checker_letter(),
+        cop_sim_checker_agree(), cop__agree_app(),         NULL};
     struct cop_sim_config config = run->script->config;
     config.complete = on_complete;
     config.viewed = on_view;

@@ -257,8 +257,8 @@ static void one_group(struct cop_sim_script *script)
 static void simplify_options(struct shrink *shrink)
 {
     static void (*const changes[])(struct cop_sim_script *) = {
-        no_liveness, no_flags, no_buggify, no_cut, plain_net, no_jitter, no_compute,
-        fewer_agreements, one_group,
+        no_liveness, no_flags,   no_buggify,       no_cut,    plain_net,
+        no_jitter,   no_compute, fewer_agreements, one_group,
     };
     for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
         struct cop_sim_script trial;

@@ -435,11 +435,10 @@ static void draw_agree(struct draw *draw)
     struct cop_sim_agree *agree = &draw->script->config.agree;
     uint32_t wanted = draw->flags >> 8;
     uint32_t any = (uint32_t)below(draw, 10);
-    static const enum cop_algorithm often[] = {COP_AGREE_EARLY, COP_AGREE_EARLY,
-                                               COP_AGREE_EARLY, COP_AGREE_STRICT,
-                                               COP_AGREE_STRICT, COP_AGREE_TREE,
-                                               COP_AGREE_TREE,   COP_AGREE_TREE,
-                                               COP_AGREE_LINEAR, COP_AGREE_ALLREDUCE};
+    static const enum cop_algorithm often[] = {
+        COP_AGREE_EARLY,  COP_AGREE_EARLY,    COP_AGREE_EARLY, COP_AGREE_STRICT,
+        COP_AGREE_STRICT, COP_AGREE_TREE,     COP_AGREE_TREE,  COP_AGREE_TREE,
+        COP_AGREE_LINEAR, COP_AGREE_ALLREDUCE};
     agree->algorithm =
         wanted ? (enum cop_algorithm)((wanted - 1) % COP_ALGORITHMS) : often[any];
     agree->count = (uint32_t)between(draw, 1, 12);

@@ -141,11 +141,11 @@ struct cop_sim {
     uint64_t draws;        /* of buggify */
     uint32_t breaks;
     bool stopped, disturbed, lied;
-    bool calm;    /* healed for good */
+    bool calm; /* healed for good */
     cop_time calm_at;
     bool settled; /* and everybody must know everything */
 
-    uint64_t agreements, deaths; /* that somebody returned from; crashes */
+    uint64_t agreements, deaths;   /* that somebody returned from; crashes */
     cop_time agree_half, agree_ns; /* when half of them had ended; each since then */
 
     struct cop__newcomer **newcomers;

@@ -125,8 +125,7 @@ static void test_explorer(void **state)
         explore(config, "chain");
         explore(config, "flat");
     }
-    struct cop_sim_explore two = {
-        .nodes = 3, .crashes = 2, .quorum = COP_QUORUM_NONE};
+    struct cop_sim_explore two = {.nodes = 3, .crashes = 2, .quorum = COP_QUORUM_NONE};
 #ifndef __SANITIZE_ADDRESS__
     explore(two, "flat");
     two.algorithm = COP_AGREE_TREE;
@@ -185,8 +184,7 @@ static struct cop_sim_script make(uint32_t n, const char *shape,
     snprintf(text, sizeof(text),
              "nodes %u\nshape %s\nseed 1\nviews none\nagree %s count 3 window %u\n"
              "flags codec quiet\nliveness\n",
-             (unsigned)n, shape, cop_algorithm_name(algorithm),
-             n % 2 ? 1u : 2u);
+             (unsigned)n, shape, cop_algorithm_name(algorithm), n % 2 ? 1u : 2u);
     return parse(text);
 }
 
@@ -315,10 +313,11 @@ static void test_many_in_a_row(void **state)
         uint64_t bytes[2];
         for (int j = 0; j < 2; j++) {
             char text[256];
-            snprintf(text, sizeof(text),
-                     "nodes 6\nshape kary:2\nseed 7\nviews none\nagree %s count %d window "
-                     "3\nat 3ms crash 1\nat 20ms crash 0\n",
-                     names[i], j ? 4000 : 1000);
+            snprintf(
+                text, sizeof(text),
+                "nodes 6\nshape kary:2\nseed 7\nviews none\nagree %s count %d window "
+                "3\nat 3ms crash 1\nat 20ms crash 0\n",
+                names[i], j ? 4000 : 1000);
             struct cop_sim_report report = run(text);
             assert_int_equal(report.agreements, j ? 4000 : 1000);
             bytes[j] = report.node_bytes;
@@ -331,10 +330,10 @@ static void test_many_in_a_row(void **state)
 static void test_groups_of_later_views(void **state)
 {
     (void)state;
-    struct cop_sim_report report =
-        run("nodes 8\nstart 5\nshape kary:2\nseed 3\nviews majority\n"
-            "agree early count 40 window 2 groups 4 gap 200us\nat 1ms join\n"
-            "at 4ms crash 1\nat 6ms join\nat 9ms restart 1\nat 12ms crash 0\nliveness\n");
+    struct cop_sim_report report = run(
+        "nodes 8\nstart 5\nshape kary:2\nseed 3\nviews majority\n"
+        "agree early count 40 window 2 groups 4 gap 200us\nat 1ms join\n"
+        "at 4ms crash 1\nat 6ms join\nat 9ms restart 1\nat 12ms crash 0\nliveness\n");
     assert_in_range(report.agreements, 100, 200);
 }
 

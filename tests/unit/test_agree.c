@@ -45,9 +45,9 @@ struct net {
 static int longest(const void *left, uint32_t left_length, const void *right,
                    uint32_t right_length, void *out, uint32_t *out_length)
 {
-    bool take_left = left_length > right_length ||
-                     (left_length == right_length &&
-                      memcmp(left, right, left_length) >= 0);
+    bool take_left =
+        left_length > right_length ||
+        (left_length == right_length && memcmp(left, right, left_length) >= 0);
     *out_length = take_left ? left_length : right_length;
     memcpy(out, take_left ? left : right, *out_length);
     return 0;
@@ -115,11 +115,11 @@ static int event(struct net *net, cop_id id, struct cop_event *given)
 
 static void down(struct net *net, cop_id id, cop_id peer)
 {
-    struct cop_event gone = {
-        .kind = COP_EVENT_PEER_DOWN,
-        .peer = peer,
-        .incarnation = 1,
-        .why = net->hears[id][peer] == CLOSED ? COP_DOWN_CLOSED : COP_DOWN_REFUSED};
+    struct cop_event gone = {.kind = COP_EVENT_PEER_DOWN,
+                             .peer = peer,
+                             .incarnation = 1,
+                             .why = net->hears[id][peer] == CLOSED ? COP_DOWN_CLOSED
+                                                                   : COP_DOWN_REFUSED};
     net->hears[id][peer] = NOTHING;
     event(net, id, &gone);
 }
@@ -309,8 +309,8 @@ static void test_words(void **state)
     make_all(net, &(struct cop_group){.number = 7});
     for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         for (cop_id id = 0; id < N; id++)
-            assert_int_equal(
-                call_word(net, id, i, cases[i].op, cases[i].values[id]), 0);
+            assert_int_equal(call_word(net, id, i, cases[i].op, cases[i].values[id]),
+                             0);
         settle(net);
         expect_word(net, i, cases[i].result, 0);
     }
@@ -361,16 +361,15 @@ static void test_values_that_do_not_fit(void **state)
     make_all(net, &(struct cop_group){.number = 7});
     uint64_t two[2] = {1, 2};
     for (cop_id id = 0; id < N; id++)
-        assert_int_equal(call(net, id, 1, COP_OP_SUM, COP_VALUE_WORDS, two,
-                              id == 3 ? 16 : 8),
-                         0);
+        assert_int_equal(
+            call(net, id, 1, COP_OP_SUM, COP_VALUE_WORDS, two, id == 3 ? 16 : 8), 0);
     for (cop_id id = 0; id < N; id++)
         assert_int_equal(call_word(net, id, 99, COP_OP_SUM, 1), COP_EAGAIN);
     settle(net);
     for (cop_id id = 0; id < N; id++)
-        assert_int_equal(
-            call(net, id, 2, id == 2 ? COP_OP_MIN : COP_OP_SUM, COP_VALUE_WORDS, two, 8),
-            0);
+        assert_int_equal(call(net, id, 2, id == 2 ? COP_OP_MIN : COP_OP_SUM,
+                              COP_VALUE_WORDS, two, 8),
+                         0);
     settle(net);
     for (cop_id id = 0; id < N; id++)
         assert_int_equal(call(net, id, 3, COP_OP_USER + 1, COP_VALUE_BYTES, two, 3), 0);
@@ -432,11 +431,12 @@ static void test_calls_that_cannot_be(void **state)
     make_all(net, &(struct cop_group){.number = 7});
     assert_int_equal(call_word(net, 0, 1, COP_OP_MAX + 1, 1), COP_EINVAL);
     assert_int_equal(call_word(net, 0, 1, COP_OP_USER + 2, 1), COP_EINVAL);
-    assert_int_equal(call(net, 0, 1, COP_OP_SUM, COP_VALUE_WORDS, large, 7), COP_EINVAL);
-    assert_int_equal(call(net, 0, 1, COP_OP_SUM, COP_VALUE_BYTES, NULL, 7), COP_EINVAL);
-    assert_int_equal(call(net, 0, 1, COP_OP_SUM, COP_VALUE_BYTES, large,
-                          COP_VALUE_MAX + 1),
+    assert_int_equal(call(net, 0, 1, COP_OP_SUM, COP_VALUE_WORDS, large, 7),
                      COP_EINVAL);
+    assert_int_equal(call(net, 0, 1, COP_OP_SUM, COP_VALUE_BYTES, NULL, 7), COP_EINVAL);
+    assert_int_equal(
+        call(net, 0, 1, COP_OP_SUM, COP_VALUE_BYTES, large, COP_VALUE_MAX + 1),
+        COP_EINVAL);
     destroy(net);
     net = create();
     start(net, COP_QUORUM_FIXED); /* without views there is no such layer */
@@ -478,8 +478,7 @@ static void test_deadline_and_abort(void **state)
     assert_int_equal(submit(net, 3, &request), 0);
     request.token = 3;
     assert_int_equal(submit(net, 3, &request), COP_EAGAIN);
-    struct cop_request end = {
-        .kind = COP_REQUEST_ABORT, .token = 50, .target = 2};
+    struct cop_request end = {.kind = COP_REQUEST_ABORT, .token = 50, .target = 2};
     assert_int_equal(submit(net, 3, &end), 0);
     assert_int_equal(end_of(net, 3, 2, NULL), COP_EABORTED);
     assert_int_not_equal(submit(net, 3, &end), 0); /* it is over */
@@ -574,8 +573,7 @@ static void test_allreduce_dies(void **state)
 {
     (void)state;
     struct net *net = create_started();
-    make_all(net,
-             &(struct cop_group){.number = 7, .algorithm = COP_AGREE_ALLREDUCE});
+    make_all(net, &(struct cop_group){.number = 7, .algorithm = COP_AGREE_ALLREDUCE});
     call_all(net, 1, 1);
     settle(net);
     expect_word(net, 1, 4, 0);
@@ -714,8 +712,9 @@ static void test_decisions_that_are_ignored(void **state)
     EXPECT_IGNORED(net, repeated, /* not from above */
                    recv(net, 2, 1, COP__KIND_LOCK, epoch, cop__encode_lock(&lock)));
     struct cop__msg_locked locked = {.group = 7, .number = 1};
-    EXPECT_IGNORED(net, repeated, /* nothing is locked */
-                   recv(net, 2, 1, COP__KIND_LOCKED, epoch, cop__encode_locked(&locked)));
+    EXPECT_IGNORED(
+        net, repeated, /* nothing is locked */
+        recv(net, 2, 1, COP__KIND_LOCKED, epoch, cop__encode_locked(&locked)));
     struct cop__msg_query query = {.group = 7, .number = 1};
     EXPECT_IGNORED(net, malformed, /* there is no coordinator in this algorithm */
                    recv(net, 2, 1, COP__KIND_QUERY, epoch, cop__encode_query(&query)));
