@@ -530,6 +530,44 @@ static void test_a_root_dies(void **state)
     destroy(net);
 }
 
+/* Delivers the votes, and nothing else; the rest keeps its order. */
+static void deliver_votes(struct net *net)
+{
+    for (uint32_t i = 0; i < net->item_count;) {
+        if (net->items[i].header.kind != COP__KIND_VOTE) {
+            i++;
+            continue;
+        }
+        struct cop_frame vote = net->items[i];
+        memmove(net->items + 1, net->items, i * sizeof vote);
+        net->items[0] = vote;
+        deliver_first(net);
+        i = 0;
+    }
+}
+
+/* Only 2 knows that 3 is dead, and votes with 3's vote in its hands: the root waits until a
+ * view says whether that is so. */
+static void test_a_suspicion_is_resolved_first(void **state)
+{
+    (void)state;
+    struct net *net = create_started();
+    make_all(net, &(struct cop_group){.number = 7});
+    call_word(net, 0, 1, COP_OP_SUM, 1);
+    call_word(net, 1, 1, COP_OP_SUM, 1);
+    call_word(net, 3, 1, COP_OP_SUM, 1);
+    deliver_votes(net);
+    crash(net, 3);
+    while (net->hears[2][3] != NOTHING)
+        down(net, 2, 3);
+    call_word(net, 2, 1, COP_OP_SUM, 1);
+    deliver_votes(net);
+    assert_int_equal(end_of(net, 0, 1, NULL), 1);
+    settle(net);
+    expect_word(net, 1, 3, 1);
+    destroy(net);
+}
+
 /* Two-phase commit: the coordinator dies with the last vote on its way to it. */
 static void expect_doubt(bool promote, bool voted, int status)
 {
@@ -836,6 +874,7 @@ int main(void)
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_deadline_and_abort),
         cmocka_unit_test(test_a_root_dies),
+        cmocka_unit_test(test_a_suspicion_is_resolved_first),
         cmocka_unit_test(test_doubt),
         cmocka_unit_test(test_allreduce_dies),
         cmocka_unit_test(test_strict_survives_its_root),
