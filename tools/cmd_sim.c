@@ -511,6 +511,32 @@ static int run_swarm(const struct options *options)
 /* What a node in a sweep takes, with what the simulator keeps of it. */
 #define EXPECTED_NODE_BYTES 1536u
 
+static const char about[] =
+    "Runs many nodes in one process on virtual time. The same seed gives "
+    "the same\n"
+    "trace everywhere. Exit code 1 if a property is violated; a seed of "
+    "the swarm\n"
+    "that does is cut down to a short script.";
+
+static int check_names(struct options *options)
+{
+    enum cop_algorithm algorithm;
+    if (strcmp(options->protocol, "probe") != 0 && !is_member(options) &&
+        !is_agree(options))
+        return fail(EXIT_USAGE,
+                    "sim: unknown protocol '%s': there are probe, member and agree",
+                    options->protocol);
+    if (options->algorithm && cop_algorithm_parse(options->algorithm, &algorithm) != 0)
+        return fail(
+            EXIT_USAGE,
+            "sim: unknown algorithm '%s': there are early, strict, tree, linear "
+            "and allreduce",
+            options->algorithm);
+    if (!options->algorithm && !options->swarm)
+        options->algorithm = "early";
+    return EXIT_DONE;
+}
+
 int cmd_sim(int argc, char **argv)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -566,30 +592,15 @@ int cmd_sim(int argc, char **argv)
     struct args args = {
         .name = "sim",
         .usage = "[options]",
-        .text = "Runs many nodes in one process on virtual time. The same seed gives "
-                "the same\n"
-                "trace everywhere. Exit code 1 if a property is violated; a seed of "
-                "the swarm\n"
-                "that does is cut down to a short script.",
+        .text = about,
         .options = table,
     };
     int code;
     if (!args_parse(&args, argc, argv, &code))
         return code;
-    if (strcmp(options.protocol, "probe") != 0 && !is_member(&options) &&
-        !is_agree(&options))
-        return fail(EXIT_USAGE,
-                    "sim: unknown protocol '%s': there are probe, member and agree",
-                    options.protocol);
-    enum cop_algorithm algorithm;
-    if (options.algorithm && cop_algorithm_parse(options.algorithm, &algorithm) != 0)
-        return fail(
-            EXIT_USAGE,
-            "sim: unknown algorithm '%s': there are early, strict, tree, linear "
-            "and allreduce",
-            options.algorithm);
-    if (!options.algorithm && !options.swarm)
-        options.algorithm = "early";
+    code = check_names(&options);
+    if (code != EXIT_DONE)
+        return code;
     if (options.swarm)
         return run_swarm(&options);
     if (options.script)

@@ -369,7 +369,8 @@ static void print_verb(const struct cop_sim_action *action, char *out, size_t si
         snprintf(out, size, action->spare ? "join spare" : "join");
         return;
     case COP_SIM_LEAVE:
-        snprintf(out, size, "leave %u", a);
+    case COP_SIM_AGREE: /* made by the line of that name */
+        snprintf(out, size, action->kind == COP_SIM_AGREE ? "agree %u" : "leave %u", a);
         return;
     case COP_SIM_REPORT:
         snprintf(out, size, "report %u about %u", a, b);
@@ -377,9 +378,6 @@ static void print_verb(const struct cop_sim_action *action, char *out, size_t si
     case COP_SIM_SEND:
         snprintf(out, size, "send %u > %u token %llu", a, b,
                  (unsigned long long)action->request.token);
-        return;
-    case COP_SIM_AGREE: /* made by the line of that name */
-        snprintf(out, size, "agree %u", a);
         return;
     case COP_SIM_INQUIRE:
         cop__print_time(action->request.timeout_ns, time);
