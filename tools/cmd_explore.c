@@ -12,9 +12,9 @@
 /* `coppice explore`: everything that can happen in a small cluster. */
 
 struct options {
-    const char *protocol, *shape;
-    uint64_t nodes, root, crashes, lies, depth, memory_mib;
-    bool outcome, timers, all_orders, as_json;
+    const char *protocol, *shape, *algorithm, *quorum;
+    uint64_t nodes, root, crashes, lies, depth, memory_mib, agreements;
+    bool promote, outcome, timers, all_orders, as_json;
 };
 
 /* The sum over all trees that were explored. */
@@ -26,6 +26,29 @@ struct total {
     struct progress progress;
     uint64_t states_before;
 };
+
+static bool is_agree(const struct options *options)
+{
+    return strcmp(options->protocol, "agree") == 0;
+}
+
+/* Agreement is to survive the death of all but one, so by default any side goes on. */
+static enum cop_quorum quorum_of(const struct options *options)
+{
+    if (strcmp(options->protocol, "probe") == 0)
+        return COP_QUORUM_FIXED;
+    if (options->quorum)
+        return strcmp(options->quorum, "none") == 0 ? COP_QUORUM_NONE
+                                                    : COP_QUORUM_MAJORITY;
+    return is_agree(options) ? COP_QUORUM_NONE : COP_QUORUM_MAJORITY;
+}
+
+static enum cop_algorithm algorithm_of(const struct options *options)
+{
+    enum cop_algorithm algorithm = COP_AGREE_EARLY;
+    cop_algorithm_parse(options->algorithm, &algorithm);
+    return algorithm;
+}
 
 static bool on_progress(void *context, uint64_t states, uint32_t depth)
 {
@@ -104,8 +127,10 @@ static int explore_tree(const struct options *options, const struct cop_shape *s
         .root = (cop_id)options->root,
         .crashes = (uint32_t)options->crashes,
         .lies = (uint32_t)options->lies,
-        .quorum = strcmp(options->protocol, "member") == 0 ? COP_QUORUM_MAJORITY
-                                                           : COP_QUORUM_FIXED,
+        .quorum = quorum_of(options),
+        .agreements = is_agree(options) ? (uint32_t)options->agreements : 0,
+        .algorithm = algorithm_of(options),
+        .promote = options->promote,
         .outcome = options->outcome,
         .coll = strcmp(options->protocol, "coll") == 0,
         .timers = options->timers,
@@ -204,12 +229,23 @@ static int explore_shape(const struct options *options, const char *text,
 static int run(const struct options *options)
 {
     struct total total = {.exhausted = true, .begun_ns = now_ns()};
+    enum cop_algorithm algorithm;
     if (strcmp(options->protocol, "probe") != 0 &&
         strcmp(options->protocol, "member") != 0 &&
-        strcmp(options->protocol, "coll") != 0)
+        strcmp(options->protocol, "coll") != 0 && !is_agree(options))
         return fail(EXIT_USAGE,
-                    "explore: unknown protocol '%s': there are probe, member and coll",
+                    "explore: unknown protocol '%s': there are probe, member, agree "
+                    "and coll",
                     options->protocol);
+    if (cop_algorithm_parse(options->algorithm, &algorithm) != 0)
+        return fail(EXIT_USAGE,
+                    "explore: unknown algorithm '%s': there are early, strict, tree, "
+                    "linear and allreduce",
+                    options->algorithm);
+    if (options->quorum && strcmp(options->quorum, "none") != 0 &&
+        strcmp(options->quorum, "majority") != 0)
+        return fail(EXIT_USAGE, "explore: --quorum is majority or none, not '%s'",
+                    options->quorum);
     if (options->root >= options->nodes)
         return fail(EXIT_USAGE, "explore: --root must be below --nodes (%" PRIu64 ")",
                     options->nodes);
@@ -232,12 +268,22 @@ int cmd_explore(int argc, char **argv)
 {
     struct options options = {.protocol = "probe",
                               .shape = "all",
+                              .algorithm = "early",
+                              .agreements = 1,
                               .nodes = 4,
                               .crashes = 1,
                               .memory_mib = 4096};
     const struct args_option table[] = {
-        {0, "protocol", "NAME", "what the nodes do: probe, member, coll", ARGS_TEXT,
-         &options.protocol, 0, 0},
+        {0, "protocol", "NAME", "what the nodes do: probe, member, agree, coll",
+         ARGS_TEXT, &options.protocol, 0, 0},
+        {0, "algorithm", "NAME", "of agree: early, strict, tree, linear, allreduce",
+         ARGS_TEXT, &options.algorithm, 0, 0},
+        {0, "agreements", "K", "how many agreements", ARGS_NUMBER, &options.agreements,
+         1, 64},
+        {0, "promote", NULL, "agree: what is uncertain is undecided", ARGS_FLAG,
+         &options.promote, 0, 0},
+        {0, "quorum", "Q", "majority (member) or none (agree)", ARGS_TEXT,
+         &options.quorum, 0, 0},
         {'n', "nodes", "N", "how many nodes", ARGS_NUMBER, &options.nodes, 1,
          COP_SIM_EXPLORE_NODES},
         {0, "shape", "SHAPE", "one tree, or all: every tree of N nodes", ARGS_TEXT,

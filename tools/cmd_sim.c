@@ -22,10 +22,10 @@
 #define CHECKED_NODES 4096
 
 struct options {
-    const char *protocol, *shape, *net, *script, *seeds;
+    const char *protocol, *shape, *net, *script, *seeds, *algorithm;
     uint64_t nodes, seed, root, count, crashes, jobs;
     cop_time timeout_ns;
-    bool swarm, lies, outcome, as_json, trace;
+    bool swarm, lies, outcome, as_json, trace, keep_tree;
 };
 
 static bool is_member(const struct options *options)
@@ -36,6 +36,11 @@ static bool is_member(const struct options *options)
 static bool is_coll(const struct options *options)
 {
     return strcmp(options->protocol, "coll") == 0;
+}
+
+static bool is_agree(const struct options *options)
+{
+    return strcmp(options->protocol, "agree") == 0;
 }
 
 /* What a run cost in real time. */
@@ -123,6 +128,9 @@ static void print_json(const struct cop_sim_script *script,
     json_put_u64(&json, "dead", report->dead);
     json_put_u64(&json, "silent", report->silent);
     put_view(&json, report);
+    json_put_u64(&json, "agreements", report->agreements);
+    json_put_u64(&json, "deaths", report->deaths);
+    json_put_u64(&json, "agree_ns", report->agree_ns);
     json_put_string(&json, "violation", report->failure[0] ? report->failure : NULL);
     json_put_u64(&json, "events", report->events);
     json_put_double(&json, "events_per_s", per_second(report->events, wall), 0);
@@ -155,6 +163,17 @@ static void print_times(const struct cop_sim_report *report)
            print_duration(report->installed_ns - times->heard, installed));
 }
 
+static void print_agreements(const struct cop_sim_report *report)
+{
+    char each[DURATION_SIZE];
+    if (report->agreements == 0)
+        return;
+    printf("%" PRIu64 " agreements, %s each in the second half, %" PRIu64
+           " votes cast again\n",
+           report->agreements, print_duration(report->agree_ns, each),
+           report->stats.revotes);
+}
+
 static void print_text(const struct cop_sim_script *script,
                        const struct cop_sim_report *report, const struct costs *costs)
 {
@@ -167,6 +186,7 @@ static void print_text(const struct cop_sim_script *script,
                (unsigned)script->config.nodes, script->config.seed, report->epoch,
                (unsigned)report->installed, (unsigned)report->members);
         print_times(report);
+        print_agreements(report);
     } else {
         printf("%u nodes, seed %" PRIu64 ": %u of %u probes completed\n",
                (unsigned)script->config.nodes, script->config.seed,
@@ -280,6 +300,29 @@ static void print_deaths(FILE *out, const struct options *options)
     }
 }
 
+/* Who is dead from the start is lost by a view while the first agreements run. The first
+ * `crashes` of a permutation of all but the first, by the seed. */
+static bool print_agreeing(FILE *out, const struct options *options)
+{
+    uint64_t state = options->seed;
+    uint32_t *ids = calloc(options->nodes, sizeof(*ids));
+    if (!ids)
+        return false;
+    for (uint32_t i = 0; i < options->nodes; i++)
+        ids[i] = i;
+    fprintf(out, "views none\nagree %s count %" PRIu64 " plain%s\n", options->algorithm,
+            options->count, options->keep_tree ? " keep-tree" : "");
+    for (uint64_t i = 1; i <= options->crashes && i < options->nodes; i++) {
+        state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        uint64_t other = i + (state >> 33) % (options->nodes - i);
+        uint32_t id = ids[other];
+        ids[other] = ids[i];
+        fprintf(out, "at 0ns crash %u\n", (unsigned)id);
+    }
+    free(ids);
+    return true;
+}
+
 static char *script_text(const struct options *options)
 {
     char *text = NULL;
@@ -287,21 +330,23 @@ static char *script_text(const struct options *options)
     FILE *out = open_memstream(&text, &length);
     if (!out)
         return NULL;
-    fprintf(out,
-            "nodes %" PRIu64 "\nshape %s\nseed %" PRIu64 "\nnet %s\nuntil-complete\n",
-            options->nodes, options->shape, options->seed, options->net);
-    if (options->nodes > QUIET_NODES || is_member(options))
+    bool probes = !is_member(options) && !is_agree(options);
+    fprintf(out, "nodes %" PRIu64 "\nshape %s\nseed %" PRIu64 "\nnet %s\n%s",
+            options->nodes, options->shape, options->seed, options->net,
+            is_agree(options) ? "" : "until-complete\n");
+    if (options->nodes > QUIET_NODES || !probes)
         fprintf(out, "flags quiet\n");
     if (is_member(options))
         print_deaths(out, options);
-    for (uint64_t i = 0; i < options->count && !is_member(options); i++)
+    bool good = !is_agree(options) || print_agreeing(out, options);
+    for (uint64_t i = 0; i < options->count && probes; i++)
         fprintf(out, "at %" PRIu64 "ns %s %" PRIu64 " timeout %" PRIu64 "ns%s\n",
                 i * options->timeout_ns, is_coll(options) ? "bcast" : "probe",
                 options->root, options->timeout_ns,
                 options->outcome && !is_coll(options) ? " outcome" : "");
-    if (!is_member(options))
+    if (probes)
         print_crashes(out, options);
-    if (fclose(out) != 0) {
+    if (fclose(out) != 0 || !good) {
         free(text);
         return NULL;
     }
@@ -322,7 +367,7 @@ static int run_protocol(const struct options *options)
     free(text);
     if (error)
         return fail(EXIT_USAGE, "sim: %s", message);
-    if (options->nodes > CHECKED_NODES)
+    if (options->nodes > CHECKED_NODES && !is_agree(options))
         script.config.flags &= ~(uint32_t)COP_SIM_CHECK;
     int code = run_script(&script, options);
     cop_sim_script_free(&script);
@@ -376,6 +421,12 @@ static void print_swarm(const struct options *options,
                " events, %s, digest %s\n",
                report->done, report->failed, report->events, print_duration(took, time),
                digest);
+        if (report->agreements > 0)
+            printf("%" PRIu64 " agreements, %" PRIu64
+                   " deaths; in an hour %.3g and %.3g\n",
+                   report->agreements, report->deaths,
+                   3600 * per_second(report->agreements, took),
+                   3600 * per_second(report->deaths, took));
         return;
     }
     struct json json;
@@ -392,6 +443,8 @@ static void print_swarm(const struct options *options,
     json_put_u64(&json, "events", report->events);
     json_put_u64(&json, "wall_ns", took);
     json_put_double(&json, "seeds_per_s", per_second(report->done, took), 1);
+    json_put_u64(&json, "agreements", report->agreements);
+    json_put_u64(&json, "deaths", report->deaths);
     json_put_string(&json, "digest", digest);
     json_end_object(&json);
 }
@@ -424,13 +477,23 @@ static int show_failure(uint64_t seed, uint32_t flags)
     return fail(EXIT_FAILED, "sim: seed %" PRIu64 " violates a property", seed);
 }
 
+static uint32_t agree_flags(const struct options *options)
+{
+    enum cop_algorithm algorithm;
+    if (!is_agree(options))
+        return 0;
+    if (!options->algorithm || cop_algorithm_parse(options->algorithm, &algorithm) != 0)
+        return COP_SIM_SWARM_AGREE;
+    return COP_SIM_SWARM_AGREE | COP_SIM_SWARM_ALGORITHM(algorithm);
+}
+
 static int run_swarm(const struct options *options)
 {
     struct cop_sim_swarm swarm = {
         .jobs = (uint32_t)options->jobs,
         .flags = (options->lies ? COP_SIM_SWARM_LIES : 0u) |
                  (is_member(options) ? COP_SIM_SWARM_VIEWS : 0u) |
-                 (is_coll(options) ? COP_SIM_SWARM_COLL : 0u),
+                 (is_coll(options) ? COP_SIM_SWARM_COLL : 0u) | agree_flags(options),
         .progress = on_progress,
     };
     struct cop_sim_swarm_report report;
@@ -455,6 +518,33 @@ static int run_swarm(const struct options *options)
 /* What a node in a sweep takes, with what the simulator keeps of it. */
 #define EXPECTED_NODE_BYTES 1536u
 
+static const char about[] =
+    "Runs many nodes in one process on virtual time. The same seed gives "
+    "the same\n"
+    "trace everywhere. Exit code 1 if a property is violated; a seed of "
+    "the swarm\n"
+    "that does is cut down to a short script.";
+
+static int check_names(struct options *options)
+{
+    enum cop_algorithm algorithm;
+    if (strcmp(options->protocol, "probe") != 0 && !is_member(options) &&
+        !is_agree(options) && !is_coll(options))
+        return fail(
+            EXIT_USAGE,
+            "sim: unknown protocol '%s': there are probe, member, agree and coll",
+            options->protocol);
+    if (options->algorithm && cop_algorithm_parse(options->algorithm, &algorithm) != 0)
+        return fail(
+            EXIT_USAGE,
+            "sim: unknown algorithm '%s': there are early, strict, tree, linear "
+            "and allreduce",
+            options->algorithm);
+    if (!options->algorithm && !options->swarm)
+        options->algorithm = "early";
+    return EXIT_DONE;
+}
+
 int cmd_sim(int argc, char **argv)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -468,8 +558,14 @@ int cmd_sim(int argc, char **argv)
                               .jobs = cores > 0 ? (uint64_t)cores : 1,
                               .timeout_ns = 30 * COP_SEC};
     const struct args_option table[] = {
-        {0, "protocol", "NAME", "what the nodes do: probe, member, coll", ARGS_TEXT,
-         &options.protocol, 0, 0},
+        {0, "protocol", "NAME", "what the nodes do: probe, member, agree, coll",
+         ARGS_TEXT, &options.protocol, 0, 0},
+        {0, "algorithm", "NAME",
+         "of agree: early, strict, tree, linear, allreduce (swarm: any)", ARGS_TEXT,
+         &options.algorithm, 0, 0},
+        {0, "keep-tree", NULL,
+         "agree: the tree is mended around the dead, not laid anew", ARGS_FLAG,
+         &options.keep_tree, 0, 0},
         {'n', "nodes", "N", "how many nodes", ARGS_NUMBER, &options.nodes, 1,
          COP_MEMBERS_MAX},
         {0, "seed", "S", "what everything random comes from", ARGS_NUMBER,
@@ -480,8 +576,8 @@ int cmd_sim(int argc, char **argv)
          ARGS_TEXT, &options.net, 0, 0},
         {0, "root", "NODE", "who asks", ARGS_NUMBER, &options.root, 0,
          COP_MEMBERS_MAX - 1},
-        {0, "count", "K", "how many probes, one after the other", ARGS_NUMBER,
-         &options.count, 1, 1000000},
+        {0, "count", "K", "how many probes or agreements, one after the other",
+         ARGS_NUMBER, &options.count, 1, 1000000},
         {0, "timeout", "TIME", "of each probe", ARGS_DURATION, &options.timeout_ns, 0,
          0},
         {0, "outcome", NULL, "tell everyone the result, too", ARGS_FLAG,
@@ -504,21 +600,15 @@ int cmd_sim(int argc, char **argv)
     struct args args = {
         .name = "sim",
         .usage = "[options]",
-        .text = "Runs many nodes in one process on virtual time. The same seed gives "
-                "the same\n"
-                "trace everywhere. Exit code 1 if a property is violated; a seed of "
-                "the swarm\n"
-                "that does is cut down to a short script.",
+        .text = about,
         .options = table,
     };
     int code;
     if (!args_parse(&args, argc, argv, &code))
         return code;
-    if (strcmp(options.protocol, "probe") != 0 && !is_member(&options) &&
-        !is_coll(&options))
-        return fail(EXIT_USAGE,
-                    "sim: unknown protocol '%s': there are probe, member and coll",
-                    options.protocol);
+    code = check_names(&options);
+    if (code != EXIT_DONE)
+        return code;
     if (options.swarm)
         return run_swarm(&options);
     if (options.script)

@@ -3,6 +3,7 @@
 #define COPPICE_H
 
 /* Everything. Programs may include only what they use. */
+#include <coppice/agree.h>
 #include <coppice/buf.h>
 #include <coppice/coll.h>
 #include <coppice/error.h>

@@ -28,7 +28,9 @@
     X(ESTATE, -16, "not possible in this state", "see the function's documentation")     \
     X(EBUG, -17, "an invariant does not hold", "report it with the trace")               \
     X(EREMOVED, -18, "this member was removed from the view", "join again, as a new life") \
-    X(EDEGRADED, -19, "too few members are reachable", "wait until the others are back")
+    X(EDEGRADED, -19, "too few members are reachable", "wait until the others are back") \
+    X(UNDECIDED, -20, "agreed that nothing was decided", "call again")                   \
+    X(UNCERTAIN, -21, "nobody who lives knows whether it was decided", "end what depends on it, or use another algorithm")
 
 /* clang-format on */
 

@@ -2,6 +2,7 @@
 #ifndef COPPICE_NODE_H
 #define COPPICE_NODE_H
 
+#include <coppice/agree.h>
 #include <coppice/buf.h>
 #include <coppice/error.h>
 #include <coppice/types.h>
@@ -108,23 +109,35 @@ enum cop_request_kind {
     COP_REQUEST_CHECKED,
     COP_REQUEST_REPLY,
     COP_REQUEST_RESOLVED,
+    COP_REQUEST_AGREE_GROUP, /* makes `new_group` (coppice/agree.h) */
+    /*
+     * The next agreement of `group`: contributes `length` bytes of `type`, to be combined by
+     * `op`. COMPLETE: what it came to, to be read with cop_agreed. COP_EAGAIN: as many as
+     * the group's window are in flight.
+     */
+    COP_REQUEST_AGREE,
 };
 struct cop_coll;
 
 struct cop_request {
     enum cop_request_kind kind;
     uint64_t token;         /* the caller's own, unique; comes back with COMPLETE */
-    cop_time timeout_ns;    /* PROBE, SEND, INQUIRE, LEAVE, DRAIN: 0: the default */
+    cop_time timeout_ns;    /* PROBE, SEND, INQUIRE, LEAVE, DRAIN, AGREE: 0: the
+                               default */
     struct cop_shape shape; /* PROBE: tree to use; kind 0 for the view's own */
     bool outcome;           /* PROBE: tell everyone the result, too */
     uint64_t target;        /* ABORT */
     cop_id member;          /* REPORT, SEND, INQUIRE, DRAIN */
     bool undo;              /* DRAIN */
-    const void *bytes;      /* SEND: copied */
-    uint32_t length;        /* SEND: below 1 MiB */
+    const void *bytes;      /* SEND, AGREE: copied */
+    uint32_t length;        /* SEND: below 1 MiB; AGREE: COP_VALUE_MAX at most */
     const char *name;       /* INVITE */
     cop_incarnation incarnation; /* INVITE; REPORT: 0 for the present life */
     const struct cop_coll *coll; /* collectives */
+    const struct cop_agree_group *new_group; /* AGREE_GROUP */
+    uint64_t group;                          /* AGREE */
+    uint32_t op;                             /* AGREE: enum cop_agree_op */
+    enum cop_value_type type;                /* AGREE */
 };
 
 struct cop_event {
@@ -169,7 +182,7 @@ struct cop_effect {
     uint64_t
         token; /* COMPLETE; DELIVER: the sender's incarnation; UPCALL: the handle */
     int status;
-    struct cop_buf *result; /* decode with cop_probe_result or cop_invitation */
+    struct cop_buf *result; /* decode with cop_probe_result, cop_agreed, ... */
     struct cop_view *view;  /* VIEW; a reference of the effect's own */
 };
 
@@ -253,6 +266,9 @@ struct cop_config {
      * COP_REQUEST_REPORT says of the others that they are. 0: no limit. The same at all members.
      */
     uint32_t guard;
+    /* Of COP_AGREE_USER; the same at all members, and there as long as the node is. */
+    const struct cop_operation *operations;
+    uint32_t operation_count;
 };
 
 /* COP_EINVAL if `self` is not in the view (with a fixed one), or a name or address is too

@@ -148,6 +148,8 @@ const struct cop_sim_checker *cop_sim_checker_guard(void);
 /* What collectives promise: every living member runs a request once, the answer says who did
  * and why the others did not, and nothing is left behind. */
 const struct cop_sim_checker *cop_sim_checker_coll(void);
+/* A1 to A5 of agreements. */
+const struct cop_sim_checker *cop_sim_checker_agree(void);
 
 /* ---- actions --------------------------------------------------------------------- */
 
@@ -177,6 +179,23 @@ enum cop_sim_action_kind {
     COP_SIM_GROUP,     /* a makes a group of `left` */
     COP_SIM_GROUP_END, /* a ends a group */
     COP_SIM_BCAST,     /* a broadcasts; services are as good as `mischief` lets them */
+    COP_SIM_AGREE,     /* a submits request: what cop_sim_agree makes; not in scripts */
+};
+
+/*
+ * What the nodes of a simulation do all the while, where views change: they agree, again and
+ * again, in a group of all members of the start, and in more of the members of some later
+ * views. Each contributes a number of its own, so that the result shows who is in it.
+ */
+struct cop_sim_agree {
+    uint32_t count; /* agreements in each group; 0: nothing of it */
+    enum cop_algorithm algorithm;
+    uint32_t window;
+    uint32_t groups; /* more groups, of later views */
+    cop_time gap_ns; /* at most, between one and the next call of a node, by the seed */
+    cop_time timeout_ns; /* of each call; 0: so long that it never comes */
+    bool keep_tree, promote;
+    bool plain; /* everyone contributes the word 1, and nobody looks who is in it */
 };
 
 /* When an action is done. The latter two are for CRASH only: at message boundaries. */
@@ -240,6 +259,7 @@ struct cop_sim_config {
     uint32_t guard;             /* as in struct cop_config */
     struct cop_sim_set drained; /* from the start */
     struct cop_shape shape;     /* of the view; its table stays the caller's */
+    struct cop_sim_agree agree;
     uint64_t seed;
     struct cop_sim_net net;
     uint32_t flags;                                /* enum cop_sim_flag */
@@ -368,6 +388,8 @@ uint64_t cop_sim_node_bytes(const struct cop_sim *sim);
  *   topology a:0 => a:1 ; (instead of nodes and shape) seed 7  views majority|none (they change)
  *   detect [ring 100ms] [witnesses 2] [gossip 100ms [stealth]] (where views change)
  *   guard 2 (removals a minute)   drained 3,5-6 (from the start)   at T drain A about B [undo]
+ *   agree early [count K] [window W] [gap T] [timeout T] [groups K] [keep-tree] [promote]
+ *   [plain] (see struct cop_sim_agree)
  *   start 12 (members at the start; the other nodes are places for who joins)  flags
  *   codec cut buggify quiet net constant 10us | net loggp L o g G_ps | net torus L hop
  *   [XxYxZ] [shuffle] | net switch L service_ns [ports P] [byte G_ps] | net recorded
@@ -428,6 +450,9 @@ struct cop_sim_report {
     cop_time installed_ns;         /* when the last of them got it */
     struct cop_change_times times; /* at its root */
     uint64_t node_bytes;           /* private memory of all nodes at the end */
+    uint64_t agreements;           /* that somebody returned from */
+    uint64_t deaths;               /* crashes */
+    cop_time agree_ns; /* from one to the next, over the second half of them */
     struct cop_stats stats;
 };
 
@@ -450,7 +475,10 @@ enum cop_sim_swarm_flag {
     COP_SIM_SWARM_GUARD = 4, /* with VIEWS: and a guard, by the seed */
     COP_SIM_SWARM_DRAIN = 8, /* some are drained, from the start or (VIEWS) later */
     COP_SIM_SWARM_COLL = 16, /* collectives instead of probes */
+    COP_SIM_SWARM_AGREE =
+        32, /* and agree; algorithm + 1, or 0 for any, from bit 8 on */
 };
+#define COP_SIM_SWARM_ALGORITHM(a) (((uint32_t)(a) + 1) << 8)
 
 /* The script that a seed stands for. */
 int cop_sim_swarm_script(uint64_t seed, uint32_t flags, struct cop_sim_script *out);
@@ -470,6 +498,7 @@ struct cop_sim_swarm_report {
     uint64_t first_failed; /* the lowest seed that failed, if any */
     uint64_t events;
     uint64_t digest; /* of all seeds, whatever the number of jobs */
+    uint64_t agreements, deaths;
 };
 
 /* A seed on which a worker dies counts as failed. COP_EIO if there are no workers to be
@@ -502,6 +531,9 @@ struct cop_sim_explore {
     uint32_t crashes; /* at most so many */
     uint32_t lies;
     enum cop_quorum quorum; /* not FIXED: views change, and there is no probe */
+    uint32_t agreements;    /* with views: so many of all, each called at any time */
+    enum cop_algorithm algorithm;
+    bool promote;
     bool outcome;
     bool coll;           /* a broadcast to all, with HEAL, instead of a probe */
     bool timers;         /* timers fire at any time */

@@ -46,6 +46,9 @@ struct cop_stats {
     uint64_t adoptions, turns, holds, supplements;
     uint64_t proposals, proposals_failed, proposals_refused, views_installed;
     uint64_t digests_differ, frames_held;
+    uint64_t agreements, revotes,
+        terminations; /* ended with a result; votes cast again;
+                                                   coordinators whose death left doubt */
 #define COP_IGNORE_FIELD(name, text) uint64_t ignored_##name;
     COP_IGNORES(COP_IGNORE_FIELD)
 #undef COP_IGNORE_FIELD

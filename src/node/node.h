@@ -25,6 +25,7 @@ enum cop__slot {
     COP__SLOT_SWEEP,
     COP__SLOT_MEMBER,
     COP__SLOT_LETTER,
+    COP__SLOT_AGREE,
     COP__SLOT_PROBE,
     COP__SLOT_COLL,
     COP__SLOTS
@@ -103,6 +104,8 @@ struct cop__settings {
     bool spare;
     uint32_t guard;
     struct cop_detect detect;
+    const struct cop_operation *operations; /* borrowed */
+    uint32_t operation_count;
 };
 
 struct cop_node {

@@ -56,6 +56,9 @@ void cop_stats_each(const struct cop_stats *stats,
     VISIT(views_installed)
     VISIT(digests_differ)
     VISIT(frames_held)
+    VISIT(agreements)
+    VISIT(revotes)
+    VISIT(terminations)
 #define VISIT_IGNORED(name, text) VISIT(ignored_##name)
     COP_IGNORES(VISIT_IGNORED)
 #undef VISIT_IGNORED

@@ -15,6 +15,7 @@ enum cop__move_kind {
     COP__MOVE_TICK,   /* time goes on to the deadline of a */
     COP__MOVE_CRASH,  /* a crashes */
     COP__MOVE_LIE,    /* a is told that b refused, though it lives */
+    COP__MOVE_AGREE,  /* a calls its next agreement */
 };
 #define COP__MOVE_WHOLE 0xff /* cut: the step is carried out to its end */
 
@@ -63,7 +64,8 @@ struct cop__world {
     bool closing[COP__X_NODES][COP__X_NODES]; /* [dead][who has yet to hear CLOSED] */
     uint32_t crashes, lies;                   /* still to come */
     uint32_t completions;
-    uint32_t sends; /* of the last step */
+    uint32_t called[COP__X_NODES]; /* agreements, by each */
+    uint32_t sends;                /* of the last step */
     struct cop__answer answers[COP__X_ANSWERS];
     uint32_t answer_count;
     uint64_t steps;

@@ -169,8 +169,9 @@ static void carry(struct cop__world *world, uint32_t id, uint8_t cut)
     }
 }
 
-static void step(struct cop__world *world, uint32_t id, struct cop_event *event,
-                 uint8_t cut)
+/* What the node said of it. */
+static int step(struct cop__world *world, uint32_t id, struct cop_event *event,
+                uint8_t cut)
 {
     struct cop_sim *sim = &world->sim;
     event->now = sim->now;
@@ -179,13 +180,14 @@ static void step(struct cop__world *world, uint32_t id, struct cop_event *event,
     int status = sim->actor->step(world->nodes[id].actor, event, &sim->effects);
     if (status == COP_ENOMEM) {
         cop_sim_fail(sim, "sim", "out of memory");
-        return;
+        return status;
     }
     if (event->kind == COP_EVENT_SUBMIT)
         cop__sim_after_submit(sim, id, event->request, status);
     carry(world, id, cut);
     if (world->nodes[id].actor && !sim->failure[0])
         cop__sim_after_step(sim, id);
+    return status;
 }
 
 /* What services have to say to what just happened, one after the other. */
@@ -224,6 +226,24 @@ static void submit(struct cop__world *world, struct cop__move move)
     }
     world->started = true;
     step(world, move.a, &event, move.cut);
+}
+
+/* Four bits for each member, as everywhere in the simulator. */
+static void call_agreement(struct cop__world *world, struct cop__move move)
+{
+    uint64_t share = UINT64_C(1) << 4 * move.a;
+    struct cop_request request = {.kind = COP_REQUEST_AGREE,
+                                  .token =
+                                      cop__agree_token(1, world->called[move.a] + 1),
+                                  .timeout_ns = COP__AGREE_FOREVER,
+                                  .group = 1,
+                                  .op = COP_AGREE_SUM,
+                                  .type = COP_VALUE_WORDS,
+                                  .bytes = &share,
+                                  .length = sizeof(share)};
+    struct cop_event event = {.kind = COP_EVENT_SUBMIT, .request = &request};
+    /* Refused while the one before is under way: then this was nothing. */
+    world->called[move.a] += step(world, move.a, &event, move.cut) == 0;
 }
 
 static void receive(struct cop__world *world, struct cop__move move)
@@ -294,6 +314,9 @@ static void apply(struct cop__world *world, struct cop__move move)
     case COP__MOVE_CRASH:
         crash(world, move.a);
         return;
+    case COP__MOVE_AGREE:
+        call_agreement(world, move);
+        return;
     default:
         world->lies--;
         world->sim.lied = true;
@@ -360,6 +383,8 @@ uint32_t cop__world_moves(const struct cop__world *world,
         return count;
     }
     for (uint32_t a = 0; a < n; a++) {
+        if (world->nodes[a].actor && world->called[a] < world->config->agreements)
+            add(moves, &count, COP__MOVE_AGREE, a, 0);
         for (uint32_t b = 0; b < n && world->nodes[a].actor; b++) {
             if (world->ways[b][a].count > 0)
                 add(moves, &count, COP__MOVE_RECV, a, b);
@@ -398,6 +423,7 @@ void cop__world_digest(const struct cop__world *world, uint64_t out[2])
     cop__digest_word(&digest, (uint64_t)world->completions << 32 | world->started);
     for (uint32_t a = 0; a < n; a++) {
         const void *actor = world->nodes[a].actor;
+        cop__digest_word(&digest, world->called[a]);
         cop__digest_word(&digest, actor ? world->sim.actor->digest(actor) : 0);
         uint64_t flags = actor != NULL;
         for (uint32_t b = 0; b < n; b++) {
@@ -455,6 +481,9 @@ void cop__world_print_move(const struct cop__world *world, struct cop__move move
     case COP__MOVE_CRASH:
         snprintf(what, sizeof(what), "crash");
         break;
+    case COP__MOVE_AGREE:
+        snprintf(what, sizeof(what), "agree");
+        break;
     default:
         snprintf(what, sizeof(what), "peer %u is down: refused (a lie)",
                  (unsigned)move.b);
@@ -482,6 +511,27 @@ static int bear(struct cop__world *world, uint32_t id)
                                     &world->nodes[id].actor);
 }
 
+/* Everybody is in one group, which is there from the start. */
+static void make_groups(struct cop__world *world)
+{
+    struct cop_life members[COP__X_NODES];
+    uint32_t n = world->config->nodes;
+    for (uint32_t id = 0; id < n; id++)
+        members[id] = (struct cop_life){id, COP__FIRST_INCARNATION};
+    struct cop_agree_group group = {.number = 1,
+                                    .members = members,
+                                    .count = n,
+                                    .algorithm = world->config->algorithm,
+                                    .promote = world->config->promote};
+    struct cop_request request = {.kind = COP_REQUEST_AGREE_GROUP,
+                                  .token = cop__agree_token(1, 0),
+                                  .new_group = &group};
+    for (uint32_t id = 0; id < n && world->config->agreements; id++) {
+        struct cop_event event = {.kind = COP_EVENT_SUBMIT, .request = &request};
+        step(world, id, &event, COP__MOVE_WHOLE);
+    }
+}
+
 static int populate(struct cop__world *world)
 {
     uint32_t n = world->config->nodes;
@@ -497,6 +547,7 @@ static int populate(struct cop__world *world)
         struct cop_event event = {.kind = COP_EVENT_TICK};
         step(world, id, &event, COP__MOVE_WHOLE);
     }
+    make_groups(world);
     world->quiet = false;
     return 0;
 }
@@ -509,6 +560,9 @@ int cop__world_create(const struct cop_sim_explore *config, struct cop__world **
                                                         cop_sim_checker_member(), NULL};
     const struct cop_sim_checker *const collective[] = {cop_sim_checker_node(),
                                                         cop_sim_checker_coll(), NULL};
+    const struct cop_sim_checker *const agreeing[] = {cop_sim_checker_node(),
+                                                      cop_sim_checker_member(),
+                                                      cop_sim_checker_agree(), NULL};
     bool views = config->quorum != COP_QUORUM_FIXED;
     struct cop__world *world = calloc(1, sizeof(*world));
     if (!world)
@@ -521,10 +575,11 @@ int cop__world_create(const struct cop_sim_explore *config, struct cop__world **
     world->sim.config.nodes = config->nodes;
     world->sim.config.flags = COP_SIM_CHECK;
     world->sim.config.quorum = config->quorum;
-    world->sim.config.checkers = config->checkers ? config->checkers
-                                 : views          ? with_views
-                                 : config->coll   ? collective
-                                                  : checkers;
+    world->sim.config.checkers = config->checkers     ? config->checkers
+                                 : config->agreements ? agreeing
+                                 : views              ? with_views
+                                 : config->coll       ? collective
+                                                      : checkers;
     world->started = views;
     world->sim.settled = views; /* what ends here has heard of everything */
     world->sim.actor = config->actor ? config->actor : cop_sim_actor_node();

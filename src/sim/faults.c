@@ -112,6 +112,7 @@ void cop__faults_crash(struct cop_sim *sim, cop_id id)
     sim->actor->destroy(node->actor);
     node->actor = NULL;
     node->died = sim->now;
+    sim->deaths++;
     node->armed = COP_TIME_NEVER;
     node->flags &= (uint8_t) ~(COP__NODE_PAUSED | COP__NODE_TICKING);
     node->slow_ns = 0;
@@ -304,6 +305,7 @@ bool cop__faults_over(const struct cop_sim *sim)
 void cop_sim_heal(struct cop_sim *sim)
 {
     sim->calm = true;
+    sim->calm_at = sim->now;
     sim->depart = sim->now;
     uint32_t at = 0;
     for (struct cop__map_slot *slot; (slot = cop__map_next(&sim->sides, &at)) != NULL;)

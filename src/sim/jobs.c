@@ -24,7 +24,7 @@
  */
 struct tally {
     uint64_t next; /* index of the seed in hand */
-    uint64_t done, failed, first_failed, events, digest;
+    uint64_t done, failed, first_failed, events, digest, agreements, deaths;
 };
 
 #define JOBS_MAX 256
@@ -56,6 +56,8 @@ static void run_seed(const struct cop_sim_swarm *swarm, struct tally *tally,
         if (cop_sim_script_run(&script, &report) == 0) {
             failed = report.failure[0] != '\0';
             tally->events += report.events;
+            tally->agreements += report.agreements;
+            tally->deaths += report.deaths;
             /* A sum, so that the order of the seeds does not matter. */
             tally->digest += cop__mix64(seed ^ cop__mix64(report.trace_digest));
         }
@@ -79,6 +81,8 @@ static void add_up(const struct tally *tallies, uint32_t count,
         out->failed += tally->failed;
         out->events += tally->events;
         out->digest += tally->digest;
+        out->agreements += tally->agreements;
+        out->deaths += tally->deaths;
     }
 }
 

@@ -3,6 +3,7 @@
 #define COP_SIM_SCRIPT_H
 
 #include <coppice/sim.h>
+#include <stdio.h>
 
 /* One line of a script cut into words, and where to say what is wrong with it. */
 #define COP__WORDS_MAX 64
@@ -39,6 +40,8 @@ bool cop__parse_group(struct cop__words *words, struct cop_sim_action *action);
 bool cop__parse_endgroup(struct cop__words *words, struct cop_sim_action *action);
 bool cop__parse_bcast(struct cop__words *words, struct cop_sim_action *action);
 void cop__print_coll(const struct cop_sim_action *action, char *out, size_t size);
+bool cop__parse_agree(struct cop__words *words, struct cop_sim_agree *agree);
+void cop__print_agree(const struct cop_sim_agree *agree, FILE *out);
 void cop__print_net(const struct cop_sim_net *net, char *out, size_t size);
 
 #endif

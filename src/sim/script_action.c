@@ -330,6 +330,12 @@ static void print_partition(const struct cop_sim_action *action, char *out, size
     snprintf(out, size, "partition %s %s %s", left, action->one_way ? ">" : "|", right);
 }
 
+static void print_send(const struct cop_sim_action *action, char *out, size_t size)
+{
+    snprintf(out, size, "send %u > %u token %llu", (unsigned)action->a,
+             (unsigned)action->b, (unsigned long long)action->request.token);
+}
+
 static void print_drain(const struct cop_sim_action *action, char *out, size_t size)
 {
     snprintf(out, size, "drain %u about %u%s", (unsigned)action->a, (unsigned)action->b,
@@ -397,14 +403,14 @@ static void print_verb(const struct cop_sim_action *action, char *out, size_t si
         snprintf(out, size, action->spare ? "join spare" : "join");
         return;
     case COP_SIM_LEAVE:
-        snprintf(out, size, "leave %u", a);
+    case COP_SIM_AGREE: /* made by the line of that name */
+        snprintf(out, size, action->kind == COP_SIM_AGREE ? "agree %u" : "leave %u", a);
         return;
     case COP_SIM_REPORT:
         snprintf(out, size, "report %u about %u", a, b);
         return;
     case COP_SIM_SEND:
-        snprintf(out, size, "send %u > %u token %llu", a, b,
-                 (unsigned long long)action->request.token);
+        print_send(action, out, size);
         return;
     case COP_SIM_DRAIN:
         print_drain(action, out, size);

@@ -117,14 +117,20 @@ static int make(struct run *run)
     const struct cop_sim_checker *const with_views[] = {
         cop_sim_checker_node(),  cop_sim_checker_member(), cop_sim_checker_letter(),
         cop_sim_checker_guard(), cop_sim_checker_drain(),  NULL};
+    const struct cop_sim_checker *const agreeing[] = {
+        cop_sim_checker_node(),  cop_sim_checker_member(), cop_sim_checker_letter(),
+        cop_sim_checker_agree(), cop__agree_app(),         NULL};
     struct cop_sim_config config = run->script->config;
     config.complete = on_complete;
     config.viewed = on_view;
     config.trace = config.trace ? on_trace : NULL;
     config.context = run;
+    if (config.agree.count > 0 && config.quorum == COP_QUORUM_FIXED)
+        return COP_EINVAL;
     if (!config.checkers)
         config.checkers = run_is_collective(run)              ? collective
                           : config.quorum == COP_QUORUM_FIXED ? checkers
+                          : config.agree.count                ? agreeing
                                                               : with_views;
     return cop_sim_create(&config, &run->sim);
 }
@@ -278,6 +284,9 @@ static void conclude(struct run *run)
     report->virtual_ns = cop_sim_now(run->sim);
     report->node_bytes = cop_sim_node_bytes(run->sim);
     note_times(run);
+    report->agreements = run->sim->agreements;
+    report->deaths = run->sim->deaths;
+    report->agree_ns = run->sim->agree_ns;
     report->stats = *cop_sim_stats(run->sim);
 }
 

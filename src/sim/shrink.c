@@ -247,10 +247,21 @@ static void no_cut(struct cop_sim_script *script)
 
 static void no_liveness(struct cop_sim_script *script) { script->liveness = false; }
 
+static void fewer_agreements(struct cop_sim_script *script)
+{
+    script->config.agree.count -= script->config.agree.count / 2;
+}
+
+static void one_group(struct cop_sim_script *script)
+{
+    script->config.agree.groups = 0;
+}
+
 static void simplify_options(struct shrink *shrink)
 {
     static void (*const changes[])(struct cop_sim_script *) = {
-        no_liveness, no_flags, no_buggify, no_cut, plain_net, no_jitter, no_compute,
+        no_liveness, no_flags,   no_buggify,       no_cut,    plain_net,
+        no_jitter,   no_compute, fewer_agreements, one_group,
     };
     for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
         struct cop_sim_script trial;

@@ -455,13 +455,35 @@ static void draw_views(struct cop__draw *draw)
     draw->error = cop_sim_script_shape(script, text, 1, message, sizeof(message));
 }
 
+/* Agreements all the while: many short ones, or a few that are spread over the faults. */
+static void draw_agree(struct cop__draw *draw)
+{
+    struct cop_sim_agree *agree = &draw->script->config.agree;
+    uint32_t wanted = draw->flags >> 8;
+    uint32_t any = (uint32_t)cop__below(draw, 10);
+    static const enum cop_algorithm often[] = {
+        COP_AGREE_EARLY,  COP_AGREE_EARLY,    COP_AGREE_EARLY, COP_AGREE_STRICT,
+        COP_AGREE_STRICT, COP_AGREE_TREE,     COP_AGREE_TREE,  COP_AGREE_TREE,
+        COP_AGREE_LINEAR, COP_AGREE_ALLREDUCE};
+    agree->algorithm =
+        wanted ? (enum cop_algorithm)((wanted - 1) % COP_ALGORITHMS) : often[any];
+    agree->count = (uint32_t)cop__between(draw, 1, 12);
+    agree->window = cop__chance(draw, 50) ? 1 : (uint32_t)cop__between(draw, 2, 4);
+    agree->groups = cop__chance(draw, 40) ? (uint32_t)cop__between(draw, 1, 4) : 0;
+    agree->gap_ns = cop__chance(draw, 70) ? cop__between(draw, 1, draw->span) : 0;
+    agree->timeout_ns =
+        cop__chance(draw, 8) ? cop__between(draw, 20, 20000) * COP_USEC : 0;
+    agree->keep_tree = cop__chance(draw, 25);
+    agree->promote = cop__chance(draw, 30);
+}
+
 int cop_sim_swarm_script(uint64_t seed, uint32_t flags, struct cop_sim_script *out)
 {
     struct cop_sim_script script;
     memset(&script, 0, sizeof(script));
     struct cop__draw draw = {.script = &script, .flags = flags};
     cop__random_init(&draw.random, seed);
-    bool views = (flags & COP_SIM_SWARM_VIEWS) != 0;
+    bool views = (flags & (COP_SIM_SWARM_VIEWS | COP_SIM_SWARM_AGREE)) != 0;
     draw.n = draw_size(&draw);
     script.config.nodes = draw.n;
     script.config.seed = seed;
@@ -496,6 +518,8 @@ int cop_sim_swarm_script(uint64_t seed, uint32_t flags, struct cop_sim_script *o
         script.config.guard = (uint32_t)cop__between(&draw, 1, 4);
     if (draw.plots)
         cop__draw_plots(&draw);
+    if (flags & COP_SIM_SWARM_AGREE)
+        draw_agree(&draw);
     if (draw.error == 0)
         draw.error = reread(&script);
     if (draw.error) {

@@ -151,8 +151,12 @@ struct cop_sim {
     uint64_t draws;        /* of buggify */
     uint32_t breaks;
     bool stopped, disturbed, lied;
-    bool calm;    /* healed for good */
+    bool calm; /* healed for good */
+    cop_time calm_at;
     bool settled; /* and everybody must know everything */
+
+    uint64_t agreements, deaths;   /* that somebody returned from; crashes */
+    cop_time agree_half, agree_ns; /* when half of them had ended; each since then */
 
     struct cop__newcomer **newcomers;
     uint32_t newcomer_count, newcomer_capacity;
@@ -184,6 +188,7 @@ enum cop__place {
     COP__PLACE_LIVENESS,
     COP__PLACE_CONTACT,
     COP__PLACE_SERVICE,
+    COP__PLACE_AGREE,
 };
 
 /* ---- sim.c ----------------------------------------------------------------------- */
@@ -280,6 +285,16 @@ bool cop__service_errs(const struct cop_sim *sim, const struct cop__job *job, co
 bool cop__sim_is_collective(enum cop_sim_action_kind kind);
 /* Whether a token is that of a collective that `id` was told to start. */
 bool cop__coll_token(const struct cop_sim *sim, cop_id id, uint64_t token);
+/* ---- agree_app.c ----------------------------------------------------------------- */
+
+/* Tokens of agreements: above all that a script may use, below those of invitations. */
+#define COP__AGREE_TOKEN (UINT64_C(1) << 60)
+#define COP__AGREE_GROUPS 8u
+/* Members that have their own four bits in a word of what is agreed on. */
+#define COP__AGREE_PER_WORD 16u
+#define COP__AGREE_FOREVER (UINT64_C(100000) * COP_SEC)
+uint64_t cop__agree_token(uint64_t group, uint64_t number);
+const struct cop_sim_checker *cop__agree_app(void);
 
 /* ---- carry.c --------------------------------------------------------------------- */
 

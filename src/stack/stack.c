@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agree/agree.h"
 #include "coll/coll.h"
 #include "detect/detect.h"
 #include "letter/letter.h"
@@ -28,6 +29,7 @@ static const struct cop__stack stack = {
             [COP__SLOT_SWEEP] = &cop__sweep_layer,
             [COP__SLOT_MEMBER] = &cop__member_layer,
             [COP__SLOT_LETTER] = &cop__letter_layer,
+            [COP__SLOT_AGREE] = &cop__agree_layer,
             [COP__SLOT_PROBE] = &cop__probe_layer,
             [COP__SLOT_COLL] = &cop__coll_layer,
         },
@@ -49,6 +51,12 @@ static const struct cop__stack stack = {
             [COP__INDEX_DRAIN] = cop__on_drain,
             [COP__INDEX_LETTER] = cop__on_letter,
             [COP__INDEX_RECEIPT] = cop__on_receipt,
+            [COP__INDEX_VOTE] = cop__on_vote,
+            [COP__INDEX_DECIDE] = cop__on_decide,
+            [COP__INDEX_LOCK] = cop__on_lock,
+            [COP__INDEX_LOCKED] = cop__on_locked,
+            [COP__INDEX_QUERY] = cop__on_query,
+            [COP__INDEX_STANDING] = cop__on_standing,
             [COP__INDEX_ASK] = cop__on_ask,
             [COP__INDEX_ANSWER] = cop__on_answer,
             [COP__INDEX_TURN] = cop__on_turn,

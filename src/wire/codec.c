@@ -213,3 +213,10 @@ void cop__pulse_put(struct cop__writer *writer, const struct cop__pulse *pulse)
     cop__put_u64(writer, pulse->incarnation);
     cop__put_u64(writer, pulse->stamp);
 }
+
+cop_rank cop__listed_rank(struct cop__list list, uint32_t i)
+{
+    struct cop__reader reader =
+        cop__reader(list.data + (size_t)i * COP__SIZE_rank, COP__SIZE_rank);
+    return cop__get_u32(&reader);
+}

@@ -75,11 +75,15 @@ struct cop__pulse {
 };
 #define COP__SIZE_pulse 20u
 
+/* A rank alone. */
+#define COP__SIZE_rank 4u
+
 struct cop__belief cop__belief_at(struct cop__list list, uint32_t i);
 void cop__belief_put(struct cop__writer *writer, const struct cop__belief *belief);
 struct cop__mark cop__mark_at(struct cop__list list, uint32_t i);
 void cop__mark_put(struct cop__writer *writer, const struct cop__mark *mark);
 struct cop__pulse cop__pulse_at(struct cop__list list, uint32_t i);
 void cop__pulse_put(struct cop__writer *writer, const struct cop__pulse *pulse);
+cop_rank cop__listed_rank(struct cop__list list, uint32_t i);
 
 #endif

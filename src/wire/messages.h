@@ -45,6 +45,12 @@
     M(LETTER, letter, 40, BULK, COP__FRAME_MAX, "a message of one member to another, sent in this view") \
     M(RECEIPT, receipt, 41, CONTROL, 256, "your messages up to this one were delivered")   \
     M(DATA, data, 48, BULK, COP__FRAME_MAX, "bytes that may wait")                         \
+    M(VOTE, vote, 50, CONTROL, COP__FRAME_MAX, "what my sub-tree contributes to an agreement") \
+    M(DECIDE, decide, 51, CONTROL, COP__FRAME_MAX, "what was agreed")                      \
+    M(LOCK, lock, 52, CONTROL, COP__FRAME_MAX, "what will be agreed if everyone keeps it") \
+    M(LOCKED, locked, 53, CONTROL, 64, "my sub-tree keeps it")                             \
+    M(QUERY, query, 54, CONTROL, 64, "the coordinator is gone; have you decided?")         \
+    M(STANDING, standing, 55, CONTROL, COP__FRAME_MAX, "what I have decided, or nothing")  \
     M(CALL, call, 56, CONTROL, COP__FRAME_MAX, "run this, with your sub-tree")             \
     M(RETURNED, returned, 57, CONTROL, COP__FRAME_MAX, "what came of it in my sub-tree")   \
     M(CANCEL, cancel, 58, CONTROL, 256, "that call is over; nobody waits for it")          \
@@ -118,6 +124,22 @@
 /* again: what came after this one was not kept, and is wanted again. */
 #define COP__FIELDS_receipt(U8, U16, U32, U64, BYTES, LIST) U64(number) U8(again)
 #define COP__FIELDS_data(U8, U16, U32, U64, BYTES, LIST) U64(stream) BYTES(payload)
+
+#define COP__FIELDS_vote(U8, U16, U32, U64, BYTES, LIST)                                   \
+    U64(group) U64(number) U64(round) U64(digest) U8(flags) U8(type) U32(op) U32(status)   \
+    BYTES(value) BYTES(held) LIST(lost, belief)
+#define COP__FIELDS_decide(U8, U16, U32, U64, BYTES, LIST)                                 \
+    U64(group) U64(number) U64(round) U32(root) U64(epoch) U32(status) BYTES(value)        \
+    LIST(failed, rank)
+#define COP__FIELDS_lock(U8, U16, U32, U64, BYTES, LIST)                                   \
+    U64(group) U64(number) U64(round) BYTES(decision)
+#define COP__FIELDS_locked(U8, U16, U32, U64, BYTES, LIST)                                 \
+    U64(group) U64(number) U64(round)
+#define COP__FIELDS_query(U8, U16, U32, U64, BYTES, LIST)                                  \
+    U64(group) U64(number) U64(round)
+#define COP__FIELDS_standing(U8, U16, U32, U64, BYTES, LIST)                               \
+    U64(group) U64(number) U64(round) BYTES(decision)
+
 #define COP__FIELDS_command(U8, U16, U32, U64, BYTES, LIST)                                \
     U64(token) U16(verb) BYTES(body)
 #define COP__FIELDS_reply(U8, U16, U32, U64, BYTES, LIST)                                  \

@@ -15,9 +15,10 @@ detect: base wire tree view node roster
 sweep: base wire tree view node roster detect
 member: base wire tree view node roster detect sweep
 letter: base wire tree view node roster detect sweep member
+agree: base wire tree view node roster detect sweep member letter
 probe: base wire tree view node roster detect sweep member letter
 coll: base wire tree view node roster detect sweep member letter
-stack: base wire tree view node roster detect sweep member letter probe coll
+stack: base wire tree view node roster detect sweep member letter agree probe coll
 sim: $pure_folders
 net: $pure_folders
 run: $pure_folders net
@@ -82,4 +83,4 @@ bad=$(
     done
 )
 verdict "$bad" "Includes must point down: base < wire, tree < view < node < roster <
-detect < sweep < member < letter < probe, coll < stack < sim | net < run < tools. See ARCHITECTURE.md."
+detect < sweep < member < letter < agree, probe, coll < stack < sim | net < run < tools. See ARCHITECTURE.md."

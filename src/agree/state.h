@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COP_AGREE_STATE_H
+#define COP_AGREE_STATE_H
+
+#include "agree/agree.h"
+
+#include <coppice/agree.h>
+
+/*
+ * Inside agree/. Who does what:
+ *   agree.c      the layer: requests, timers, what came too early
+ *   group.c      groups, and the ring of their agreements
+ *   layout.c     the tree of an agreement in the view that is installed
+ *   vote.c       up: votes, and what a root makes of them
+ *   decide.c     down: decisions, and telling the application
+ *   lock.c       STRICT: everybody keeps it before anybody returns it
+ *   terminate.c  TREE and LINEAR: the coordinator is gone
+ *   value.c      operations
+ *   inspect.c    digest and invariants
+ *
+ * Words: a *rank* is a member's number in its group; a *place* is its number in the tree of
+ * one agreement, which has no places for those that were agreed to have failed before.
+ */
+
+/* Ranks that are agreed to have failed, ascending; shared by agreements. */
+struct cop__failed {
+    uint32_t refs;
+    uint32_t count;
+    cop_rank ranks[];
+};
+
+/* A member of the group, or a place, that the view has not, and since when. */
+struct cop__gone {
+    cop_rank at;
+    cop_epoch epoch;
+};
+
+/* What a sub-tree contributes. */
+struct cop__share {
+    struct cop_buf *value;
+    uint32_t op;
+    uint8_t type;
+    int status; /* 0, or why the values do not fit together */
+};
+
+/* A child, and what it said. */
+struct cop__child {
+    cop_rank place;
+    bool voted;      /* and its vote answers the present round */
+    bool locked;     /* STRICT: its sub-tree keeps what I locked in this round */
+    cop_epoch round; /* in which it voted */
+    struct cop__share share;
+    struct cop_buf *lock; /* STRICT: what its sub-tree keeps of an earlier round */
+};
+
+/* Somebody who may know what the coordinator decided. */
+struct cop__peer_asked {
+    cop_rank place;
+    bool answered;
+};
+
+/*
+ * One agreement here. Invariants:
+ *   1. children are sorted by place, and are exactly those of the layout;
+ *   2. my vote is cast only to my parent, and only if all children had voted;
+ *   3. what is decided stays, and is told to the caller once.
+ */
+struct cop__agreement {
+    struct cop__node_timer timer; /* first: the deadline of the caller */
+    struct cop__agree_group *group;
+    uint64_t number;
+    uint64_t token;
+    cop_time begun;
+    struct cop__share own;
+    bool called;    /* by the application here */
+    bool waiting;   /* which has not been told yet */
+    bool laid;      /* the layout is that of the view */
+    bool cast;      /* my vote stands with my parent, in this round */
+    bool ever_cast; /* it has left me at all */
+    bool coordinator_lost;
+    bool kept;       /* STRICT: my sub-tree's acknowledgement stands with my parent */
+    cop_epoch round; /* the last view that lost somebody of the tree */
+    cop_epoch cast_round;
+    cop_rank place, parent;   /* NONE: nobody above me */
+    struct cop__failed *base; /* who takes no part */
+    bool dense;               /* and has no place */
+    struct cop__gone *lost;   /* places that the view has not, sorted */
+    uint32_t lost_count;
+    cop_rank *empty_places; /* and all others without anybody, for tree/ */
+    uint32_t empty_count;
+    struct cop__child *children; /* by place */
+    uint32_t child_count;
+    struct cop_ranks order;        /* the same places, as a broadcast sends */
+    struct cop_buf *lock;          /* STRICT: a decision that I keep */
+    cop_epoch lock_round;          /* in which I was told to */
+    struct cop_buf *decision;      /* payload of a DECIDE */
+    int status;                    /* of it */
+    struct cop__failed *failed;    /* that it names, with the base */
+    struct cop__peer_asked *asked; /* TREE, LINEAR: in the round `asked_round` */
+    uint32_t asked_count;
+    cop_epoch asked_round;
+};
+
+/*
+ * Agreements are kept from the last that everybody is known to have (G12) up to so many
+ * windows ahead of the caller's last. In the two-phase algorithms who finds one coordinator
+ * after the other dead gets ahead by as many.
+ */
+#define COP__AHEAD_WINDOWS 4u
+
+struct cop__agree_group {
+    uint64_t number;
+    uint64_t digest; /* of all that must be the same at all members */
+    struct cop_life *members;
+    uint32_t count;
+    cop_rank rank; /* mine */
+    enum cop_algorithm algorithm;
+    struct cop_shape shape;
+    uint32_t window;
+    bool keep_tree, promote;
+    uint64_t called;  /* number of the last agreement that was called here */
+    uint64_t settled; /* and of the last in which everybody is known to have voted */
+    struct cop__gone *gone; /* ranks, sorted */
+    uint32_t gone_count;
+    struct cop_ranks watched;     /* ids */
+    struct cop__agreement **ring; /* by number; NULL: not open, or over */
+    uint32_t ring_size;
+    uint64_t oldest; /* all before it are over */
+};
+
+/* A frame for which something is missing here. */
+struct cop__early {
+    struct cop_frame frame;
+};
+
+struct cop__agree {
+    struct cop__agree_group **groups; /* by number */
+    uint32_t group_count, group_capacity;
+    struct cop__early *early;
+    uint32_t early_count, early_capacity;
+    bool moved;   /* the view changed */
+    bool doubted; /* the roster did, for which roots may wait */
+    bool stirred; /* something else for which frames may wait */
+};
+#define COP__EARLY_MAX 4096u
+
+static inline struct cop__agree *cop__agree(const struct cop_node *node)
+{
+    return cop__layer_state(node, COP__SLOT_AGREE);
+}
+
+/* ---- agree.c --------------------------------------------------------------------- */
+
+/* Frames that waited are looked at again at the end of this step. */
+void cop__agree_stir(struct cop_node *node);
+/*
+ * The agreement that a frame is about, laid out. NULL: it was kept for later, or dropped and
+ * counted. `from` gets the place of the sender.
+ */
+struct cop__agreement *cop__agree_find(struct cop_node *node,
+                                       const struct cop_frame *frame, uint64_t group,
+                                       uint64_t number, cop_rank *from);
+
+/* ---- group.c --------------------------------------------------------------------- */
+
+struct cop__agree_group *cop__agree_group_find(const struct cop_node *node,
+                                               uint64_t number);
+int cop__agree_group_create(struct cop_node *node,
+                            const struct cop_agree_group *options);
+void cop__agree_group_free(struct cop_node *node, struct cop__agree_group *group);
+/* COP_RANK_NONE: not in it. */
+cop_rank cop__agree_group_rank(const struct cop__agree_group *group, cop_id id,
+                               cop_incarnation incarnation);
+/* Finds out who is gone; whether that is another list than before. */
+bool cop__agree_group_survey(struct cop_node *node, struct cop__agree_group *group);
+/* Keeps a connection to a member as long as the group and the member are there. */
+void cop__agree_group_watch(struct cop_node *node, struct cop__agree_group *group,
+                            cop_rank rank);
+/* NULL if it is not kept (any more). */
+struct cop__agreement *cop__agree_group_at(const struct cop__agree_group *group,
+                                           uint64_t number);
+/* The same, made if it can be: what it builds on is decided. NULL: not yet. */
+struct cop__agreement *cop__agree_group_open(struct cop_node *node,
+                                             struct cop__agree_group *group,
+                                             uint64_t number);
+/* Whether the number is one that may be open just now, or come to be. */
+bool cop__agree_group_may_open(const struct cop__agree_group *group, uint64_t number);
+/* Everybody has voted in it: what everybody has decided by then is not kept (G12). */
+void cop__agree_group_settle(struct cop_node *node, struct cop__agree_group *group,
+                             uint64_t number);
+/* Gives back what only an open one needs. */
+void cop__agreement_shrink(struct cop__agreement *agreement);
+
+struct cop__failed *cop__failed_ref(struct cop__failed *failed);
+void cop__failed_unref(struct cop__failed *failed);
+bool cop__failed_has(const struct cop__failed *failed, cop_rank rank);
+/* The union with a list of ranks from a message. NULL: no memory. */
+struct cop__failed *cop__failed_add(struct cop__failed *base, struct cop__list ranks);
+
+/* ---- layout.c -------------------------------------------------------------------- */
+
+/* Lays the tree out in the present view. Votes that still hold are kept. */
+void cop__agreement_lay(struct cop_node *node, struct cop__agreement *agreement);
+cop_rank cop__agreement_rank(const struct cop__agreement *agreement, cop_rank place);
+cop_rank cop__agreement_place(const struct cop__agreement *agreement, cop_rank rank);
+/* The place of the first root: who decides in the two-phase algorithms. */
+cop_rank cop__agreement_coordinator(const struct cop__agreement *agreement);
+/* The last view that lost somebody below or at a place. */
+cop_epoch cop__agreement_touched(const struct cop__agreement *agreement,
+                                 cop_rank place);
+/* Those who depended on the coordinator, when it is gone: appends places. */
+int cop__agreement_tops(const struct cop__agreement *agreement, struct cop_ranks *out);
+struct cop__child *cop__agreement_child(const struct cop__agreement *agreement,
+                                        cop_rank place);
+/* Two-phase commit: only the coordinator decides. */
+static inline bool cop__agree_group_is_two_phase(const struct cop__agree_group *group)
+{
+    return group->algorithm == COP_AGREE_TREE || group->algorithm == COP_AGREE_LINEAR;
+}
+
+/* ---- vote.c ---------------------------------------------------------------------- */
+
+/* Something changed: votes, locks or decides what can be. */
+void cop__agreement_advance(struct cop_node *node, struct cop__agreement *agreement);
+/* Sends what I hold to my parent: my vote, or a decision that I heard from below. */
+void cop__agreement_cast(struct cop_node *node, struct cop__agreement *agreement);
+bool cop__agreement_all_voted(const struct cop__agreement *agreement);
+
+/* ---- decide.c -------------------------------------------------------------------- */
+
+/* A payload of DECIDE for what is decided here and now. NULL: no memory. */
+struct cop_buf *cop__decision_make(struct cop_node *node,
+                                   const struct cop__agreement *agreement, int status,
+                                   const struct cop__share *share);
+/* Takes a decision: tells those below and the application. Borrows the payload. False if
+ * it makes no sense. */
+bool cop__agreement_decide(struct cop_node *node, struct cop__agreement *agreement,
+                           struct cop__bytes payload);
+void cop__agreement_tell(struct cop_node *node, struct cop__agreement *agreement,
+                         cop_rank place);
+/* Ends the wait of the application. */
+void cop__agreement_complete(struct cop_node *node, struct cop__agreement *agreement);
+
+/* ---- lock.c ---------------------------------------------------------------------- */
+
+/* At the root, when all have voted. */
+void cop__agreement_lock(struct cop_node *node, struct cop__agreement *agreement);
+/* The latest of what I and those below keep, or NULL; borrowed. */
+struct cop_buf *cop__agreement_best_lock(const struct cop__agreement *agreement);
+
+/* ---- terminate.c ----------------------------------------------------------------- */
+
+void cop__agreement_terminate(struct cop_node *node, struct cop__agreement *agreement);
+
+/* ---- value.c --------------------------------------------------------------------- */
+
+void cop__share_free(struct cop__share *share);
+/* Combines `with` into `share`; an error becomes its status. COP_ENOMEM. */
+int cop__share_add(const struct cop_node *node, struct cop__share *share,
+                   const struct cop__share *with);
+bool cop__op_is_possible(const struct cop_node *node, uint32_t op, uint32_t type,
+                         uint32_t length);
+
+/* ---- inspect.c ------------------------------------------------------------------- */
+
+void cop__agree_digest(const struct cop_node *node, struct cop__digest *digest);
+const char *cop__agree_check(const struct cop_node *node);
+size_t cop__agree_bytes(const struct cop_node *node);
+
+#endif

@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/random.h"
+#include "seeds.h"
+
+#include <coppice/sim.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka needs the first three above. */
+#include <cmocka.h>
+
+/*
+ * Agreement: random clusters, every order of events in small ones, a death at every message
+ * boundary, and the cases by name. The checkers of A1 to A5 look on all the while.
+ */
+static const enum cop_algorithm tolerant[] = {COP_AGREE_EARLY, COP_AGREE_STRICT,
+                                              COP_AGREE_TREE, COP_AGREE_LINEAR};
+#define TOLERANT (sizeof(tolerant) / sizeof(tolerant[0]))
+
+static struct cop_sim_script parse(const char *text)
+{
+    struct cop_sim_script script;
+    char message[256];
+    if (cop_sim_script_parse(text, &script, message, sizeof(message)) != 0)
+        fail_msg("%s: %s", text, message);
+    return script;
+}
+
+static struct cop_sim_report run_script(const struct cop_sim_script *script)
+{
+    struct cop_sim_report report;
+    assert_int_equal(cop_sim_script_run(script, &report), 0);
+    if (report.failure[0]) {
+        char *text = cop_sim_script_print(script);
+        print_error("# %s\n%s", report.failure, text ? text : "");
+        free(text);
+        fail();
+    }
+    return report;
+}
+
+static struct cop_sim_report run(const char *text)
+{
+    struct cop_sim_script script = parse(text);
+    struct cop_sim_report report = run_script(&script);
+    cop_sim_script_free(&script);
+    return report;
+}
+
+/* ---- random ones ----------------------------------------------------------------- */
+
+static void test_swarm(void **state)
+{
+    (void)state;
+    seeds_run(seeds_count() - seeds_count() / 4, COP_SIM_SWARM_AGREE);
+}
+
+static void test_swarm_with_lies(void **state)
+{
+    (void)state;
+    seeds_run(seeds_count() / 4 + 1, COP_SIM_SWARM_AGREE | COP_SIM_SWARM_LIES);
+}
+
+/* The seeds would be worth little if they were all alike, or if nobody ever agreed. */
+static void test_seeds_differ_in_kind(void **state)
+{
+    (void)state;
+    unsigned algorithms[COP_ALGORITHMS] = {0}, windows[5] = {0}, groups = 0;
+    uint64_t agreements = 0, deaths = 0, revotes = 0, terminations = 0;
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        struct cop_sim_script script;
+        assert_int_equal(cop_sim_swarm_script(seed, COP_SIM_SWARM_AGREE, &script), 0);
+        algorithms[script.config.agree.algorithm]++;
+        windows[script.config.agree.window]++;
+        groups += script.config.agree.groups > 0;
+        struct cop_sim_report report = run_script(&script);
+        agreements += report.agreements;
+        deaths += report.deaths;
+        revotes += report.stats.revotes;
+        terminations += report.stats.terminations;
+        cop_sim_script_free(&script);
+    }
+    for (unsigned i = 0; i < COP_ALGORITHMS; i++)
+        assert_in_range(algorithms[i], 10, 200);
+    for (unsigned i = 1; i <= 4; i++)
+        assert_in_range(windows[i], 20, 250);
+    assert_in_range(groups, 50, 250);
+    assert_in_range(agreements, 800, 100000);
+    assert_in_range(deaths, 500, 100000);
+    assert_in_range(revotes, 50, 100000);
+    assert_in_range(terminations, 5, 100000);
+}
+
+/* ---- all of them ----------------------------------------------------------------- */
+
+static void explore(struct cop_sim_explore config, const char *shape)
+{
+    struct cop_sim_explored explored;
+    config.agreements = config.agreements ? config.agreements : 1;
+    config.reduce = true;
+    assert_int_equal(cop_shape_parse(shape, &config.shape, NULL, 0), 0);
+    assert_int_equal(cop_sim_explore(&config, &explored), 0);
+    if (explored.failure[0])
+        print_error("%s, %s: %s\n%s", cop_algorithm_name(config.algorithm), shape,
+                    explored.failure, explored.schedule);
+    assert_string_equal(explored.failure, "");
+    assert_true(explored.exhausted);
+    assert_true(explored.terminals > 1);
+    free(explored.schedule);
+}
+
+/* The trees of three are these two: flat, and a chain. */
+static void test_explorer(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < TOLERANT; i++) {
+        struct cop_sim_explore config = {.nodes = 3,
+                                         .crashes = 1,
+                                         .quorum = COP_QUORUM_NONE,
+                                         .algorithm = tolerant[i]};
+        explore(config, "chain");
+        explore(config, "flat");
+    }
+    struct cop_sim_explore two = {.nodes = 3, .crashes = 2, .quorum = COP_QUORUM_NONE};
+#ifndef __SANITIZE_ADDRESS__
+    explore(two, "flat");
+    two.algorithm = COP_AGREE_TREE;
+#endif
+    explore(two, "chain");
+}
+
+static void test_explorer_with_doubt_promoted(void **state)
+{
+    (void)state;
+    struct cop_sim_explore config = {.nodes = 3,
+                                     .crashes = 1,
+                                     .quorum = COP_QUORUM_MAJORITY,
+                                     .algorithm = COP_AGREE_LINEAR,
+                                     .promote = true};
+    explore(config, "flat");
+}
+
+static void test_explorer_two_in_a_row(void **state)
+{
+    (void)state;
+    struct cop_sim_explore config = {
+        .nodes = 2, .crashes = 1, .agreements = 2, .quorum = COP_QUORUM_NONE};
+    for (size_t i = 0; i < TOLERANT; i++) {
+        config.algorithm = tolerant[i];
+        explore(config, "chain");
+    }
+}
+
+/* ---- a death at every message boundary ------------------------------------------- */
+
+#define NODES_MAX 7u
+/* A death makes the others send more than they did without it: a view, and votes again. */
+#define BEYOND 6u
+#ifdef __SANITIZE_ADDRESS__
+#define PAIRS 4u
+#else
+#define PAIRS 40u
+#endif
+
+struct boundary {
+    cop_id victim;
+    enum cop_sim_when when;
+    uint64_t count;
+};
+struct boundaries {
+    struct boundary items[NODES_MAX * 256];
+    uint32_t count;
+};
+static uint64_t runs;
+
+static struct cop_sim_script make(uint32_t n, const char *shape,
+                                  enum cop_algorithm algorithm)
+{
+    char text[256];
+    snprintf(text, sizeof(text),
+             "nodes %u\nshape %s\nseed 1\nviews none\nagree %s count 3 window %u\n"
+             "flags codec quiet\nliveness\n",
+             (unsigned)n, shape, cop_algorithm_name(algorithm), n % 2 ? 1u : 2u);
+    return parse(text);
+}
+
+static void note_counts(void *context, struct cop_sim *sim)
+{
+    struct boundaries *out = context;
+    for (cop_id id = 0; id < cop_sim_nodes(sim); id++) {
+        uint64_t sends = cop_sim_sends(sim, id) + BEYOND;
+        uint64_t receives = cop_sim_receives(sim, id) + BEYOND;
+        for (uint64_t i = 1; i <= sends; i++)
+            out->items[out->count++] = (struct boundary){id, COP_SIM_AFTER_SEND, i};
+        for (uint64_t i = 1; i <= receives; i++)
+            out->items[out->count++] = (struct boundary){id, COP_SIM_BEFORE_RECV, i};
+    }
+}
+
+static void kill_at(uint32_t n, const char *shape, enum cop_algorithm algorithm,
+                    const struct boundary *deaths, uint32_t count)
+{
+    struct cop_sim_script script = make(n, shape, algorithm);
+    for (uint32_t i = 0; i < count; i++) {
+        struct cop_sim_action crash;
+        memset(&crash, 0, sizeof(crash));
+        crash.kind = COP_SIM_CRASH;
+        crash.when = deaths[i].when;
+        crash.count = deaths[i].count;
+        crash.a = deaths[i].victim;
+        crash.b = COP_ID_NONE;
+        assert_int_equal(cop_sim_script_add(&script, &crash), 0);
+    }
+    run_script(&script);
+    cop_sim_script_free(&script);
+    runs++;
+}
+
+static void kill_everywhere(uint32_t n, const char *shape, enum cop_algorithm algorithm)
+{
+    static struct boundaries all;
+    all.count = 0;
+    struct cop_sim_script script = make(n, shape, algorithm);
+    script.config.end = note_counts;
+    script.config.context = &all;
+    struct cop_sim_report report = run_script(&script);
+    assert_int_equal(report.agreements, 3);
+    cop_sim_script_free(&script);
+    for (uint32_t i = 0; i < all.count; i++)
+        kill_at(n, shape, algorithm, &all.items[i], 1);
+    struct cop__random random;
+    cop__random_init(&random, n * 10 + (unsigned)algorithm);
+    for (uint32_t i = 0; i < PAIRS; i++) { /* up to all but one */
+        struct boundary deaths[NODES_MAX];
+        uint32_t count = 2 + (uint32_t)cop__random_below(&random, n - 1);
+        for (uint32_t j = 0; j < count; j++)
+            deaths[j] = all.items[cop__random_below(&random, all.count)];
+        kill_at(n, shape, algorithm, deaths, count);
+    }
+}
+
+static void test_deaths_at_every_boundary(void **state)
+{
+    (void)state;
+    static const char *const shapes[] = {"knomial:2", "kary:2", "chain"};
+    for (size_t i = 0; i < TOLERANT; i++)
+        for (size_t j = 0; j < sizeof(shapes) / sizeof(shapes[0]); j++)
+            for (uint32_t n = 2; n <= NODES_MAX; n += n < 4 ? 1u : 2u)
+                kill_everywhere(n, shapes[j], tolerant[i]);
+    print_message("%llu runs\n", (unsigned long long)runs);
+    assert_true(runs > 2000);
+}
+
+/* ---- by name --------------------------------------------------------------------- */
+
+static uint64_t messages(const struct cop_sim_report *report)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < COP_STATS_KINDS; i++)
+        sum += report->stats.sent[i];
+    return sum;
+}
+
+/* Without failures: as many messages as the baseline, and as much time. */
+static void test_costs_what_allreduce_costs(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"allreduce", "early", "tree", "linear"};
+    cop_time baseline = 0;
+    for (int i = 0; i < 4; i++) {
+        char text[256];
+        snprintf(text, sizeof(text),
+                 "nodes 37\nshape knomial:2\nseed 1\nviews none\nflags quiet\n"
+                 "net loggp 10us 1us 1us 1000\nagree %s count 20 plain\n",
+                 names[i]);
+        struct cop_sim_report report = run(text);
+        assert_int_equal(report.agreements, 20);
+        assert_int_equal(messages(&report), 20 * 2 * 36);
+        baseline = i == 0 ? report.agree_ns : baseline;
+        if (i < 3)
+            assert_int_equal(report.agree_ns, baseline);
+    }
+    struct cop_sim_report strict =
+        run("nodes 37\nshape knomial:2\nseed 1\nviews none\nflags quiet\n"
+            "agree strict count 20 plain\n");
+    assert_int_equal(messages(&strict), 20 * 4 * 36);
+}
+
+/* A dead leaf's parent, and those above it, vote again; a dead root costs one exchange with
+ * those who were below it, and nobody else is asked again. */
+static void test_a_new_round_is_no_new_gather(void **state)
+{
+    (void)state;
+    struct cop_sim_report report =
+        run("nodes 31\nshape kary:2\nseed 1\nviews majority\nflags quiet\n"
+            "net constant 10us\nagree early count 1\ncrash 0 before-recv 2\n");
+    /* 0 has two children, 1 and 2: 1 is root now, and 2 votes to it. */
+    assert_int_equal(report.agreements, 1);
+    assert_in_range(report.stats.revotes, 1, 2);
+}
+
+/* Deaths in between, memory flat, and no agreement mixes with its neighbour (A2 has each
+ * member's share in the value). */
+static void test_many_in_a_row(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"early", "strict"};
+    for (int i = 0; i < 2; i++) {
+        uint64_t bytes[2];
+        for (int j = 0; j < 2; j++) {
+            char text[256];
+            snprintf(
+                text, sizeof(text),
+                "nodes 6\nshape kary:2\nseed 7\nviews none\nagree %s count %d window "
+                "3\nat 3ms crash 1\nat 20ms crash 0\n",
+                names[i], j ? 4000 : 1000);
+            struct cop_sim_report report = run(text);
+            assert_int_equal(report.agreements, j ? 4000 : 1000);
+            bytes[j] = report.node_bytes;
+        }
+        assert_in_range(bytes[1], bytes[0] / 2, bytes[0] + bytes[0] / 4);
+    }
+}
+
+/* A joiner is in the next group; groups overlap and are mended at the same time. */
+static void test_groups_of_later_views(void **state)
+{
+    (void)state;
+    struct cop_sim_report report = run(
+        "nodes 8\nstart 5\nshape kary:2\nseed 3\nviews majority\n"
+        "agree early count 40 window 2 groups 4 gap 200us\nat 1ms join\n"
+        "at 4ms crash 1\nat 6ms join\nat 9ms restart 1\nat 12ms crash 0\nliveness\n");
+    assert_in_range(report.agreements, 100, 200);
+}
+
+/* Where no view can be committed the deadline says why, to who knows that it is so. */
+struct ends {
+    unsigned degraded, timed_out, decided;
+};
+static void note_end(void *context, struct cop_sim *sim, cop_id node, uint64_t token,
+                     int status, struct cop_buf *result)
+{
+    struct ends *ends = context;
+    (void)sim;
+    (void)node;
+    (void)token;
+    ends->degraded += status == COP_EDEGRADED && !result;
+    ends->timed_out += status == COP_ETIMEDOUT && !result;
+    ends->decided += status == 0 && result;
+}
+
+static void test_degraded(void **state)
+{
+    (void)state;
+    struct ends ends = {0, 0, 0};
+    struct cop_sim_script script =
+        parse("nodes 4\nshape flat\nseed 1\nviews majority\n"
+              "agree early count 1 gap 1ms timeout 3s\nat 0 crash 2-3\n");
+    script.config.complete = note_end;
+    script.config.context = &ends;
+    run_script(&script);
+    cop_sim_script_free(&script);
+    assert_in_range(ends.degraded, 1, 2);
+    assert_int_equal(ends.degraded + ends.timed_out, 2);
+    assert_int_equal(ends.decided, 0);
+}
+
+/* ---- 512 of which half are dead -------------------------------------------------- */
+
+/* Laying the tree anew is worth it: a quarter of 128 dead, and the tree is that of 96. */
+static void test_rebalancing(void **state)
+{
+    (void)state;
+    cop_time took[3];
+    static const char *const lines[] = {
+        "nodes 96\nagree early count 40 plain\n",
+        "nodes 128\nagree early count 40 plain\nat 0 crash 32-63\n",
+        "nodes 128\nagree early count 40 plain keep-tree\nat 0 crash 32-63\n",
+    };
+    for (int i = 0; i < 3; i++) {
+        char text[256];
+        snprintf(text, sizeof(text),
+                 "shape knomial:2\nseed 1\nviews none\nflags quiet\n"
+                 "net loggp 10us 1us 1us 1000\n%s",
+                 lines[i]);
+        took[i] = run(text).agree_ns;
+    }
+    assert_in_range(took[1], took[0] - took[0] / 20, took[0] + took[0] / 20);
+    assert_true(took[2] >= took[1]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_costs_what_allreduce_costs),
+        cmocka_unit_test(test_a_new_round_is_no_new_gather),
+        cmocka_unit_test(test_groups_of_later_views),
+        cmocka_unit_test(test_degraded),
+        cmocka_unit_test(test_rebalancing),
+        cmocka_unit_test(test_swarm),
+        cmocka_unit_test(test_swarm_with_lies),
+        cmocka_unit_test(test_seeds_differ_in_kind),
+        cmocka_unit_test(test_explorer_two_in_a_row),
+        cmocka_unit_test(test_explorer),
+        cmocka_unit_test(test_explorer_with_doubt_promoted),
+        cmocka_unit_test(test_deaths_at_every_boundary),
+        cmocka_unit_test(test_many_in_a_row),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
