@@ -486,6 +486,16 @@ static bool card_is_sane(struct cop__bytes card)
            card.length - 1u - card.data[0] <= COP_ADDRESS_MAX;
 }
 
+/* V15: of a view that I have, or that I know to have been committed. */
+static void condemn_former(struct cop_node *node, const struct cop_view *view,
+                           const struct cop_header *header)
+{
+    cop_incarnation former = cop_view_incarnation(view, header->sender);
+    if (former != 0 && former < header->sender_incarnation &&
+        cop_view_has(view, header->sender, former))
+        cop__roster_condemn(node, header->sender, former);
+}
+
 static void take_join(struct cop_node *node, const struct cop_header *header,
                       const struct cop__msg_join *message)
 {
@@ -506,8 +516,9 @@ static void take_join(struct cop_node *node, const struct cop_header *header,
                        cop__encode_out(&out));
         return;
     }
-    if (known != 0 && cop_view_has(node->view, id, known)) /* V15 */
-        cop__roster_condemn(node, id, known);
+    condemn_former(node, node->view, header);
+    if (cop__member(node)->base != node->view)
+        condemn_former(node, cop__member(node)->base, header);
     if (cop__member_proposer(node) == node->self)
         note_joiner(node, header, message);
     else if (is_behind)
