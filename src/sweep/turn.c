@@ -205,11 +205,10 @@ void cop__on_done(struct cop_node *node, const struct cop_frame *frame)
     struct cop__sweep *sweep = cop__sweep_hear_of(
         node, message.initiator, message.incarnation, message.sequence, message.mark);
     cop_rank from = frame->header.sender;
-    if (sweep && !cop__sweep_has_rank(sweep, from))
-        COP__COUNT(node, ignored_not_below);
-    else if (sweep && cop_tree_is_below(&sweep->tree, sweep->self, from))
+    bool has_rank = sweep && cop__sweep_has_rank(sweep, from);
+    if (has_rank && cop_tree_is_below(&sweep->tree, sweep->self, from))
         done_above(node, sweep, from);
-    else if (sweep && cop_tree_is_below(&sweep->tree, from, sweep->self))
+    else if (has_rank && cop_tree_is_below(&sweep->tree, from, sweep->self))
         done_below(node, sweep, from);
     else if (sweep)
         COP__COUNT(node, ignored_not_below);
