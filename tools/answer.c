@@ -257,11 +257,10 @@ static void on_describe(struct agent *agent, const struct caller *caller)
 {
     size_t length;
     char *text = cluster_describe(agent->config->cluster, &length);
-    struct cop_buf *body = NULL;
     if (text != NULL && length > COP__FRAME_MAX - 64)
         reply(agent, caller, COP_ETOOBIG, NULL);
     else
-        reply_body(agent, caller, body = text ? cop_buf_copy(text, length) : NULL);
+        reply_body(agent, caller, text ? cop_buf_copy(text, length) : NULL);
     free(text);
 }
 

@@ -186,15 +186,14 @@ static int ask(struct client *client, const struct probe_command *command,
         return fail(EXIT_REFUSED, "the agent that was asked is not in the view");
     if (error)
         return fail(EXIT_FAILED, "the probe failed: %s", cop_strerror(error));
-    int code = EXIT_DONE;
-    if (make_report(cluster, &asker, &roll, &report) != 0)
+    int code;
+    if (make_report(cluster, &asker, &roll, &report) != 0) {
         code = fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
-    else if (as_json)
-        print_json(&report);
-    else
-        print_text(&report);
-    if (code == EXIT_DONE && (report.complete < asker.count || report.dead[0] != '\0'))
-        code = EXIT_FAILED;
+    } else {
+        (as_json ? print_json : print_text)(&report);
+        bool is_whole = report.complete == asker.count && report.dead[0] == '\0';
+        code = is_whole ? EXIT_DONE : EXIT_FAILED;
+    }
     free_report(&report);
     asker_free(&asker);
     roll_free(&roll);

@@ -276,7 +276,7 @@ static int run_file(const struct options *options)
 static void print_crashes(FILE *out, const struct options *options)
 {
     uint64_t state = options->seed;
-    for (uint64_t i = 0; i < options->crashes; i++) {
+    for (uint64_t i = 0; i < options->crashes && options->nodes > 0; i++) {
         state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
         uint64_t id = (state >> 33) % options->nodes;
         uint64_t at = (state >> 20) % (200 * COP_USEC);

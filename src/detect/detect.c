@@ -113,8 +113,7 @@ static void tell_about_me(struct cop_node *node, cop_id to)
  * word would count for nothing here. It is told, finds out, and accuses anew. */
 static bool was_denied(const struct cop_node *node, const struct cop__belief *heard)
 {
-    if (!cop__has_views(node) || heard->status < COP_SUSPECT ||
-        heard->id == node->self)
+    if (!cop__has_views(node) || heard->status < COP_SUSPECT || heard->id == node->self)
         return false;
     struct cop__belief mine = cop__roster_get(node, heard->id);
     return mine.incarnation == heard->incarnation && mine.denial > heard->denial &&
@@ -316,18 +315,16 @@ static void on_peer_down(struct cop_node *node, cop_id peer,
                  (cop__has_views(node) && cop__is_watched(node, peer));
     if (!known || peer == node->self)
         return;
-    if (is_outlived(node, peer, incarnation)) {
-        if (cop__is_watched(node, peer))
-            cop__emit_connect(node, peer);
-    } else if (why == COP_DOWN_REFUSED) { /* D1 */
+    bool outlived = is_outlived(node, peer, incarnation);
+    if (why == COP_DOWN_REFUSED && !outlived) { /* D1 */
         cop__senses_on_refused(node, peer);
         if (!is_over(node, peer))
             cop__accuse(node, peer, COP_REASON_REFUSED);
-    } else if (why == COP_DOWN_CLOSED) {
-        if (cop__is_watched(node, peer))
+    } else if (cop__is_watched(node, peer)) {
+        if (outlived || why == COP_DOWN_CLOSED)
             cop__emit_connect(node, peer);
-    } else if (cop__is_watched(node, peer)) { /* D2 */
-        cop__detect_try_later(node, peer);
+        else
+            cop__detect_try_later(node, peer); /* D2 */
     }
 }
 

@@ -118,26 +118,25 @@ static void on_timer(struct cop_node *node, struct cop__node_timer *timer)
 }
 
 /* L4: what was not answered for may or may not have been delivered. */
-static void forget(struct cop_node *node, cop_id id)
+static void forget(struct cop_node *node, uint32_t at)
 {
     struct letters *letters = state(node);
-    struct correspondent *peer = find(node, id);
+    struct correspondent *peer = &letters->all[at];
     while (peer->count > 0)
         answer_first(node, peer, COP_ELOST);
     free(peer->waiting);
-    uint32_t at = (uint32_t)(peer - letters->all);
     memmove(peer, peer + 1, (letters->count - at - 1) * sizeof *peer);
     letters->count--;
 }
 
 /* ---- sending --------------------------------------------------------------------- */
 
-static void send(struct cop_node *node, const struct correspondent *peer, uint32_t i)
+static void send(struct cop_node *node, const struct correspondent *peer,
+                 uint64_t number, const struct cop_buf *bytes)
 {
     struct cop_ballot ballot = cop_view_ballot(node->view);
-    const struct cop_buf *bytes = peer->waiting[i].bytes;
     struct cop__msg_letter letter = {
-        .number = peer->sent - peer->count + 1 + i,
+        .number = number,
         .epoch = ballot.epoch,
         .root = ballot.root,
         .incarnation = ballot.incarnation,
@@ -145,6 +144,13 @@ static void send(struct cop_node *node, const struct correspondent *peer, uint32
     };
     cop__emit_send(node, peer->id, peer->incarnation, COP__KIND_LETTER,
                    cop__encode_letter(&letter));
+}
+
+/* All that are not answered for, under the numbers that they had. */
+static void send_again(struct cop_node *node, const struct correspondent *peer)
+{
+    for (uint32_t i = 0; i < peer->count; i++)
+        send(node, peer, peer->sent - peer->count + 1 + i, peer->waiting[i].bytes);
 }
 
 static int submit(struct cop_node *node, const struct cop_request *request)
@@ -177,12 +183,11 @@ static int submit(struct cop_node *node, const struct cop_request *request)
     }
     cop_time deadline =
         node->now + (request->timeout_ns ? request->timeout_ns : COP__LETTER_TIMEOUT);
-    peer->waiting[peer->count++] = (struct letter){request->token, bytes, deadline};
     struct cop__node_timer *timer = &state(node)->timer;
     if (!cop__timer_is_running(&timer->timer) || deadline < timer->timer.deadline)
         cop__timer_set(node, timer, deadline);
-    peer->sent++;
-    send(node, peer, peer->count - 1);
+    peer->waiting[peer->count++] = (struct letter){request->token, bytes, deadline};
+    send(node, peer, ++peer->sent, bytes);
     return 0;
 }
 
@@ -262,8 +267,8 @@ void cop__on_receipt(struct cop_node *node, const struct cop_frame *frame)
     }
     while (peer->count > 0 && peer->sent - peer->count < receipt.number)
         answer_first(node, peer, 0);
-    for (uint32_t i = 0; i < peer->count && receipt.again; i++)
-        send(node, peer, i);
+    if (receipt.again)
+        send_again(node, peer);
 }
 
 /* ---- the layer ------------------------------------------------------------------- */
@@ -277,11 +282,10 @@ static void on_view(struct cop_node *node, const struct cop_view *old)
     for (uint32_t i = letters->count; i > 0; i--) {
         const struct correspondent *peer = &letters->all[i - 1];
         if (!cop_view_has(node->view, peer->id, peer->incarnation))
-            forget(node, peer->id);
+            forget(node, i - 1);
     }
     for (uint32_t i = 0; i < letters->count; i++) {
-        for (uint32_t j = 0; j < letters->all[i].count; j++)
-            send(node, &letters->all[i], j);
+        send_again(node, &letters->all[i]);
         if (letters->all[i].missed)
             say_received(node, &letters->all[i], true);
         letters->all[i].missed = false;

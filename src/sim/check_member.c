@@ -110,14 +110,14 @@ static struct known *insert(struct state *state, struct cop_sim *sim, uint32_t a
                             struct cop_view *view)
 {
     if (state->count == state->capacity) {
-        struct known *larger =
-            realloc(state->views, 2 * state->capacity * sizeof(*larger));
+        uint32_t capacity = state->capacity ? 2 * state->capacity : 4;
+        struct known *larger = realloc(state->views, capacity * sizeof(*larger));
         if (!larger) {
             cop_sim_fail(sim, "sim", "out of memory");
             return NULL;
         }
         state->views = larger;
-        state->capacity *= 2;
+        state->capacity = capacity;
     }
     for (uint32_t i = state->count; i > at; i--)
         state->views[i] = state->views[i - 1];

@@ -207,11 +207,10 @@ void cop__on_done(struct cop_node *node, const struct cop_frame *frame)
         node, message.initiator, message.incarnation, message.sequence, message.mark);
     cop_rank from =
         sweep ? cop__sweep_rank(sweep, frame->header.sender) : COP_RANK_NONE;
-    if (sweep && from == COP_RANK_NONE)
-        COP__COUNT(node, ignored_not_below);
-    else if (sweep && cop_tree_is_below(&sweep->tree, sweep->self, from))
+    bool has_rank = from != COP_RANK_NONE;
+    if (has_rank && cop_tree_is_below(&sweep->tree, sweep->self, from))
         done_above(node, sweep, from);
-    else if (sweep && cop_tree_is_below(&sweep->tree, from, sweep->self))
+    else if (has_rank && cop_tree_is_below(&sweep->tree, from, sweep->self))
         done_below(node, sweep, from);
     else if (sweep)
         COP__COUNT(node, ignored_not_below);

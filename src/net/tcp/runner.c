@@ -43,7 +43,8 @@ static bool make_room(struct cop__runner *runner, uint32_t fd)
         size *= 2;
     if (size == runner->size)
         return true;
-    struct cop__stream **streams = realloc(runner->streams, size * sizeof *streams);
+    struct cop__stream **streams =
+        realloc(runner->streams, size * sizeof(struct cop__stream *));
     if (!streams)
         return false;
     for (uint32_t i = runner->size; i < size; i++)
