@@ -271,6 +271,12 @@ static int finish(struct cop__channel *channel)
     }
     if (SSL_version(channel->ssl) != TLS1_3_VERSION)
         return fail_with(channel, COP__FAULT_BROKEN, "not TLS 1.3");
+    /* What it began with may have been taken back while it took its time. */
+    if (!cop__channel_is_current(channel))
+        return fail_with(channel,
+                         channel->tls->has_certificates ? COP__FAULT_CERTIFICATE
+                                                        : COP__FAULT_KEY,
+                         "it was accepted when the handshake began, and is no longer");
     channel->is_open = true;
     return 1;
 }
