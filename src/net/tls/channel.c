@@ -175,6 +175,8 @@ static int explain(struct cop__channel *channel)
     if (reason == SSL_R_NO_SHARED_CIPHER || reason == SSL_R_NO_SUITABLE_KEY_SHARE ||
         reason == SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM)
         return fail_with(channel, missing, text);
+    if (reason == SSL_R_CALLBACK_FAILED) /* see on_opening */
+        return fail_with(channel, COP__FAULT_BROKEN, "no share of a group of ours");
     if (reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_HTTP_REQUEST ||
         reason == SSL_R_UNSUPPORTED_PROTOCOL)
         return fail_with(channel, COP__FAULT_PLAIN, "");
@@ -364,7 +366,8 @@ bool cop__channel_is_named(const struct cop__channel *channel, const char *name)
     if (!channel->tls->has_certificates)
         return true;
     X509 *certificate = SSL_get0_peer_certificate(channel->ssl);
-    return certificate != NULL &&
+    /* To OpenSSL a dot in front stands for everything below it. */
+    return certificate != NULL && name[0] != '.' &&
            X509_check_host(certificate, name, strlen(name),
                            X509_CHECK_FLAG_NO_WILDCARDS, NULL) == 1;
 }
