@@ -261,6 +261,56 @@ static void there_is_one_opening(void **state)
     free(out);
 }
 
+/* ---- over sockets ---------------------------------------------------------------- */
+
+static bool first_has_all_of_third(void *context)
+{
+    struct world *world = context;
+    return side_has_all(&world->sides[2], &world->sides[0]);
+}
+
+/*
+ * An id that nobody has yet may be anybody's, for whoever joins needs one. When it has become
+ * somebody's, whoever was there before is not that one: it is not heard, nothing is sent to
+ * it, and the owner is not taken for an earlier life of it.
+ */
+static void an_id_is_kept_for_its_owner(void **state)
+{
+    (void)state;
+    for (int speaks = 0; speaks < 2; speaks++) {
+        struct world *world = world_create(AF_INET);
+        struct cop__tls *alpha = make_tls("alpha"), *mallory = make_tls("mallory");
+        struct cop__tls *beta = make_tls("beta.example");
+        world->tls = alpha;
+        struct side *a = world_open(world, 0, 3);
+        world->tls = mallory;
+        struct side *m = world_open(world, 2, 1000);
+        side_send(m, 0, COP__KIND_NEWS, 3, 100);
+        world_until(world, first_has_all_of_third, world);
+        world->names[0] = "alpha";
+        world->names[2] = "beta.example";
+        if (speaks)
+            side_send(m, 0, COP__KIND_NEWS, 1, 100);
+        else
+            side_send(a, 2, COP__KIND_NEWS, 1, 100);
+        world_until_count(world, &a->downs[2][COP_DOWN_CLOSED], 1);
+        assert_int_equal(a->with[2].came[COP__LANE_CONTROL], 3);
+        assert_true(a->stats.refused_unproven >= 1);
+        assert_int_equal(m->with[0].came[COP__LANE_CONTROL], 0);
+        world_crash(m);
+        world->tls = beta;
+        struct side *b = world_open(world, 2, 5);
+        a->with[2] = (struct exchange){0};
+        side_send(b, 0, COP__KIND_NEWS, 2, 100);
+        world_until(world, first_has_all_of_third, world);
+        assert_int_equal(a->lives[2], 5);
+        world_destroy(world);
+        cop__tls_destroy(alpha);
+        cop__tls_destroy(beta);
+        cop__tls_destroy(mallory);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -268,6 +318,7 @@ int main(void)
         cmocka_unit_test(a_name_is_the_whole_name),
         cmocka_unit_test(a_handshake_does_not_outlive_its_authority),
         cmocka_unit_test(there_is_one_opening),
+        cmocka_unit_test(an_id_is_kept_for_its_owner),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
