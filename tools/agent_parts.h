@@ -4,6 +4,7 @@
 
 #include "agent.h"
 #include "diary.h"
+#include "net/tcp/notice.h"
 #include "net/tcp/runner.h"
 #include "run/envoy.h"
 #include "runs.h"
@@ -55,6 +56,7 @@ struct agent {
     struct cop_log log;
     cop_time started_ns;
     uint64_t log_lines, log_dropped;
+    struct cop__notice uninvited;
     bool is_alone; /* and has said so */
     bool is_unwanted;
     bool stopping;

@@ -306,6 +306,17 @@ static bool is_own_name(const struct agent *agent, const struct caller *caller,
     return cop__tcp_guest_is(agent->tcp, caller->guest, name);
 }
 
+/* Whoever has any certificate can make us say this. */
+static void say_uninvited(struct agent *agent, const char *name)
+{
+    uint64_t held;
+    if (cop__notice_is_due(&agent->uninvited, now_ns(), &held))
+        cop__log(&agent->log, COP_LOG_WARN,
+                 "refused to invite %s: whoever asked has another's certificate "
+                 "(%" PRIu64 " more like this)",
+                 name, held);
+}
+
 static void on_invite(struct agent *agent, const struct caller *caller,
                       struct cop__bytes body)
 {
@@ -321,9 +332,7 @@ static void on_invite(struct agent *agent, const struct caller *caller,
                command.is_new && is_present(agent, command.name)) {
         reply(agent, caller, COP_EEXIST, NULL);
     } else if (!is_own_name(agent, caller, command.name)) {
-        cop__log(&agent->log, COP_LOG_WARN,
-                 "refused to invite %s: whoever asked has another's certificate",
-                 command.name);
+        say_uninvited(agent, command.name);
         reply(agent, caller, COP_EINVAL, NULL);
     } else {
         request.name = command.name;

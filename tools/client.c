@@ -290,7 +290,8 @@ int client_receive(struct client *client, cop_time timeout_ns, struct client_rep
     if (cop__decode_reply(client->buffer->data, header.length, &reply) != 0 ||
         reply.token != client->token)
         return COP_EMALFORMED;
-    *out = (struct client_reply){-(int)reply.status, reply.more != 0, reply.body};
+    *out =
+        (struct client_reply){cop__reply_status(&reply), reply.more != 0, reply.body};
     return 0;
 }
 

@@ -337,7 +337,9 @@ void cop__on_invited(struct cop_node *node, const struct cop_frame *frame)
 {
     struct cop__member *member = cop__member(node);
     struct cop__msg_invited message;
-    if (cop__decode_invited(frame->payload->data, frame->payload->length, &message)) {
+    /* A status is 0 or below; whoever is told of it relies on that. */
+    if (cop__decode_invited(frame->payload->data, frame->payload->length, &message) ||
+        0u - message.status > INT32_MAX) {
         COP__COUNT(node, ignored_malformed);
         return;
     }

@@ -4,6 +4,7 @@
 #include "base/assert.h"
 #include "net/tcp/clock.h"
 #include "net/tcp/stream.h"
+#include "run/guest.h"
 #include "wire/header.h"
 #include "wire/messages.h"
 
@@ -100,7 +101,7 @@ static bool is_final(int status)
 
 static void on_reply(struct cop__envoy *envoy, const struct cop__msg_reply *reply)
 {
-    int status = -(int)reply->status;
+    int status = cop__reply_status(reply);
     if (status == 0 || (status == COP_EREFUSED && reply->body.length > 0)) {
         struct cop_buf *copy = cop_buf_copy(reply->body.data, reply->body.length);
         finish(envoy, copy ? status : COP_ENOMEM, copy);

@@ -2,7 +2,9 @@
 #include "run/gather.h"
 
 #include "net/tcp/clock.h"
+#include "net/tls/channel.h"
 
+#include <coppice/error.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -18,6 +20,12 @@ struct attempt {
     int fd;
 };
 
+/* Somebody who has connected to us. */
+struct guest {
+    int fd;
+    struct cop__channel *channel; /* NULL: whatever it says is believed */
+};
+
 struct cop__gather {
     struct cop__gather_config config;
     struct cop__clock clock;
@@ -25,7 +33,7 @@ struct cop__gather {
     cop_time deadline;
     struct attempt attempts[AT_ONCE];
     uint32_t attempt_count;
-    int guests[GUESTS];
+    struct guest guests[GUESTS];
     uint32_t guest_count;
     bool has_guest; /* somebody has begun */
     uint32_t missing;
@@ -37,39 +45,81 @@ struct cop__gather {
 
 static void on_closed(void *context) { free(context); }
 
+static void close_guest(const struct guest *guest)
+{
+    cop__channel_destroy(guest->channel);
+    close(guest->fd);
+}
+
 void cop__gather_close(struct cop__gather *gather)
 {
     for (uint32_t i = 0; i < gather->attempt_count; i++)
         close(gather->attempts[i].fd);
     for (uint32_t i = 0; i < gather->guest_count; i++)
-        close(gather->guests[i]);
+        close_guest(&gather->guests[i]);
     cop__alarm_stop(&gather->clock, &gather->alarm);
     cop__clock_close(&gather->clock, on_closed);
 }
 
 /* ---- others who speak ------------------------------------------------------------ */
 
-void cop__gather_guest(struct cop__gather *gather, int fd)
+static bool is_encrypted(const struct cop__gather *gather, int fd)
 {
-    if (gather->guest_count < GUESTS)
-        gather->guests[gather->guest_count++] = fd;
-    else
-        close(fd);
+    int family = AF_UNSPEC;
+    socklen_t length = sizeof family;
+    return gather->config.tls != NULL &&
+           (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &length) != 0 ||
+            family != AF_UNIX);
 }
 
-/* Who is also only looking closes without a word; who has begun says hello. */
+void cop__gather_guest(struct cop__gather *gather, int fd)
+{
+    struct guest guest = {.fd = fd};
+    if (gather->guest_count == GUESTS ||
+        (is_encrypted(gather, fd) &&
+         cop__channel_create(gather->config.tls, true, &guest.channel) != 0))
+        close(fd);
+    else
+        gather->guests[gather->guest_count++] = guest;
+}
+
+/* 1: it has proved to be one of us. 0: it may yet. Otherwise it is not. */
+static int shake(const struct guest *guest, const uint8_t *bytes, size_t length)
+{
+    struct cop__outbox *out = calloc(1, sizeof *out);
+    struct cop__bytes in = {bytes, (uint32_t)length};
+    int done = out ? cop__channel_shake(guest->channel, &in, out) : COP_ENOMEM;
+    /* A flight fits into the buffer of a new socket; if not, the other side tries again. */
+    if (out && out->used > 0 &&
+        send(guest->fd, out->bytes, out->used, MSG_NOSIGNAL | MSG_DONTWAIT) !=
+            (ssize_t)out->used)
+        done = COP_EIO;
+    free(out);
+    return done;
+}
+
+/* The same. Who is also only looking closes without a word; who has begun says hello. */
+static int listen_to(const struct guest *guest)
+{
+    uint8_t bytes[4096];
+    ssize_t got = recv(guest->fd, bytes, sizeof bytes, MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    if (got <= 0)
+        return COP_ELOST;
+    return guest->channel ? shake(guest, bytes, (size_t)got) : 1;
+}
+
 static void look_at_guests(struct cop__gather *gather)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < gather->guest_count; i++) {
-        char byte;
-        ssize_t got = recv(gather->guests[i], &byte, 1, MSG_DONTWAIT | MSG_PEEK);
-        if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+        int heard = listen_to(&gather->guests[i]);
+        gather->has_guest |= heard == 1;
+        if (heard == 0)
             gather->guests[kept++] = gather->guests[i];
-            continue;
-        }
-        gather->has_guest |= got > 0;
-        close(gather->guests[i]);
+        else
+            close_guest(&gather->guests[i]);
     }
     gather->guest_count = kept;
 }

@@ -18,6 +18,8 @@ struct cop__gather_config {
     cop_id self; /* not looked for */
     int (*address)(void *context, cop_id id, struct cop__address *out);
     cop_time patience_ns;
+    struct cop__tls
+        *tls; /* what others have to prove themselves by; NULL: they need not */
     /* It is time; `missing` were not found. The gathering is gone when this is called. */
     void (*done)(void *context, uint32_t missing);
     void *context;

@@ -130,3 +130,8 @@ struct cop_buf *cop__reply_make(uint64_t token, int status, bool more,
     cop_buf_unref(payload);
     return packed;
 }
+
+int cop__reply_status(const struct cop__msg_reply *reply)
+{
+    return reply->status <= INT32_MAX ? -(int)reply->status : COP_EMALFORMED;
+}

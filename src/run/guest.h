@@ -45,5 +45,7 @@ struct cop_buf *cop__command_make(uint64_t token, uint16_t verb,
                                   const struct cop_buf *body);
 struct cop_buf *cop__reply_make(uint64_t token, int status, bool more,
                                 const struct cop_buf *body);
+/* 0 or below: the status of a REPLY, or COP_EMALFORMED if it has none that can be. */
+int cop__reply_status(const struct cop__msg_reply *reply);
 
 #endif

@@ -312,6 +312,7 @@ static int gather(struct cop_run *run)
         .self = run->settings.self,
         .address = address_of,
         .patience_ns = patience ? patience : PATIENCE,
+        .tls = run->tls,
         .done = on_gathered,
         .context = run,
     };

@@ -96,6 +96,12 @@ until_true three 2
 start beta ours mallory
 until_true said 'refused to invite n1: whoever asked has another'
 wait $agent && die "it was let in"
+# However often: one line a minute.
+for i in 1 2 3; do
+    expect 4 coppice join --contact "$(address_of alpha)" $(prove ours mallory) --as delta
+done
+lines=$(grep -c 'refused to invite' "$scratch/alpha.log" || true)
+[ "$lines" = 1 ] || die "refused to invite, $lines times in the log"
 # As one that says it was always there.
 start beta ours mallory --first
 until_true said "your certificate is another member's"

@@ -152,6 +152,15 @@ static int on_address(void *context, cop_id id, struct cop__address *out)
     return 0;
 }
 
+static int on_name(void *context, cop_id id, char *out, size_t size)
+{
+    const struct world *world = context;
+    if (world->names[id] == NULL)
+        return COP_ENOENT;
+    snprintf(out, size, "%s", world->names[id]);
+    return 0;
+}
+
 static cop_incarnation on_known(void *context, cop_id id)
 {
     const struct side *side = context;
@@ -229,6 +238,7 @@ struct side *world_open(struct world *world, cop_id id, cop_incarnation incarnat
         .strangers_max = world->strangers_max ? world->strangers_max : 100,
         .address = on_address,
         .address_context = world,
+        .name_of = on_name,
         .event = on_event,
         .known = on_known,
         .context = side,

@@ -48,6 +48,8 @@ struct world {
     struct cop__tls *tls; /* for sides that are opened from now on; may be NULL */
     struct cop__tls *own_tls;
     char folder[64];
+    /* Of sides, where certificates have to say it; NULL: not known (yet). */
+    const char *names[WORLD_SIDES];
     struct cop__address addresses[WORLD_SIDES]; /* where others look for a side */
     struct side sides[WORLD_SIDES];
     /* For the sides that are opened from now on; 0 for values that never matter. */

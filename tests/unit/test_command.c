@@ -248,6 +248,20 @@ static void packed_messages_have_both_heads(void **state)
     cop_buf_unref(packed);
 }
 
+static void a_status_is_never_above_zero(void **state)
+{
+    static const uint32_t wrong[] = {UINT32_C(1) << 31, UINT32_MAX, UINT32_MAX - 6};
+    struct cop__msg_reply reply = {.status = 0};
+    (void)state;
+    assert_int_equal(cop__reply_status(&reply), 0);
+    reply.status = (uint32_t)-COP_EEXIST;
+    assert_int_equal(cop__reply_status(&reply), COP_EEXIST);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        reply.status = wrong[i];
+        assert_int_equal(cop__reply_status(&reply), COP_EMALFORMED);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -260,6 +274,7 @@ int main(void)
         cmocka_unit_test(down_reply_round_trip),
         cmocka_unit_test(counts_that_lie_are_refused),
         cmocka_unit_test(packed_messages_have_both_heads),
+        cmocka_unit_test(a_status_is_never_above_zero),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "solo.h"
 #include "view/view.h"
 
 #include <coppice/error.h>
@@ -88,6 +89,30 @@ static void test_two_of_one_name(void **state)
     end(&world);
 }
 
+/* What a root says that is no status is not handed to whoever asked. */
+static void test_no_status(void **state)
+{
+    static const uint32_t wrong[] = {1, INT32_MAX, UINT32_C(1) << 31};
+    static const struct cop_detect connections;
+    (void)state;
+    struct solo *solo = solo_create(4, 2, &connections, COP_QUORUM_MAJORITY);
+    struct cop_request request = {
+        .kind = COP_REQUEST_INVITE, .token = 9, .name = "x", .incarnation = 5};
+    struct cop_event event = {.kind = COP_EVENT_SUBMIT, .request = &request};
+    assert_int_equal(solo_event(solo, &event), 0);
+    assert_int_equal(solo_sent(solo, COP__KIND_INVITE, 0), 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        struct cop__msg_invited message = {.token = 9, .status = wrong[i]};
+        solo_recv(solo, 0, COP__KIND_INVITED, cop__encode_invited(&message));
+        assert_int_equal(solo->stats.ignored_malformed, i + 1);
+    }
+    assert_int_equal(solo_effects(solo, COP_EFFECT_COMPLETE, COP_ID_NONE), 0);
+    struct cop__msg_invited message = {.token = 9, .status = (uint32_t)COP_EEXIST};
+    solo_recv(solo, 0, COP__KIND_INVITED, cop__encode_invited(&message));
+    assert_int_equal(solo_effects(solo, COP_EFFECT_COMPLETE, COP_ID_NONE), 1);
+    solo_destroy(solo);
+}
+
 /* A view costs by what it says, not by what it leaves out. */
 static void test_far_ids(void **state)
 {
@@ -114,6 +139,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_two_of_one_name),
+        cmocka_unit_test(test_no_status),
         cmocka_unit_test(test_far_ids),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,13 +8,17 @@
 #include <cmocka.h>
 
 #include "failing_alloc.h"
+#include "net/tls/channel.h"
 #include "net/tls/keys.h"
+#include "run/address.h"
 #include "run/listen.h"
 #include "run_world.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 static int set_up(void **state)
@@ -602,6 +606,78 @@ static bool all_of_two_or_three(struct runs *runs)
            (runs->players[3].run == NULL || runs->players[0].joined == 1);
 }
 
+static int dial(const char *text)
+{
+    struct cop__address address;
+    assert_int_equal(cop__address_parse(text, ".", 1, &address, NULL, 0), 0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(
+        connect(fd, (const struct sockaddr *)&address.storage, address.length), 0);
+    return fd;
+}
+
+/* Speaks as one that has the key, until the player has begun. */
+static void begin_with_a_key(struct player *player, const char *text, const char *key)
+{
+    struct cop__tls_files files = {.key = key};
+    struct cop__outbox *out = calloc(1, sizeof *out);
+    struct cop__tls *tls;
+    struct cop__channel *channel;
+    uint8_t bytes[4096];
+    char why[200];
+    assert_int_equal(cop__tls_create(&files, &tls, why, sizeof why), 0);
+    assert_int_equal(cop__channel_create(tls, false, &channel), 0);
+    int fd = dial(text), done = 0;
+    while (player->views == 0) {
+        ssize_t got = recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
+        struct cop__bytes in = {bytes, got > 0 ? (uint32_t)got : 0};
+        if (done == 0)
+            done = cop__channel_shake(channel, &in, out);
+        assert_true(done >= 0);
+        if (out->used > 0)
+            assert_int_equal(send(fd, out->bytes, out->used, MSG_NOSIGNAL), out->used);
+        out->used = 0;
+        cop_dispatch(player->run);
+    }
+    close(fd);
+    cop__channel_destroy(channel);
+    cop__tls_destroy(tls);
+    free(out);
+}
+
+/* Who waits for the others to start does not begin because a stranger says something,
+ * but because one of them does. */
+static void a_stranger_does_not_begin(void **state)
+{
+    struct runs *runs = *state;
+    char path[64], texts[2][32], why[200], byte;
+    const char *addresses[] = {texts[0], texts[1]};
+    struct cop__keys keys = {.step = COP__KEYS_ALONE};
+    snprintf(path, sizeof path, "%s/key", runs->folder);
+    assert_int_equal(cop__key_make(&keys.use), 0);
+    assert_int_equal(cop__keys_write(path, &keys, true, why, sizeof why), 0);
+    int fds[] = {listen_tcp(texts[0], 32), listen_tcp(texts[1], 32)};
+    close(fds[1]); /* nobody is there */
+    struct cop_settings settings = runs_settings(runs, 0, 2);
+    settings.addresses = addresses;
+    settings.listen_fd = fds[0];
+    settings.key_file = path;
+    settings.patience_ns = 1000 * COP_SEC;
+    runs_start(runs, 0, &settings);
+    int fd = dial(texts[0]);
+    assert_int_equal(send(fd, "x", 1, MSG_NOSIGNAL), 1);
+    /* It is cut when it was heard. */
+    ssize_t got;
+    while ((got = recv(fd, &byte, 1, MSG_DONTWAIT)) < 0 && errno == EAGAIN)
+        cop_dispatch(runs->players[0].run);
+    for (int i = 0; i < 10; i++)
+        cop_dispatch(runs->players[0].run);
+    assert_int_equal(runs->players[0].views, 0);
+    close(fd);
+    begin_with_a_key(&runs->players[0], texts[0], path);
+    assert_int_equal(unlink(path), 0);
+}
+
 static void tcp_with_a_key(void **state)
 {
     struct runs *runs = *state;
@@ -693,6 +769,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(settings_of_a_later_version, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_same_place_twice, set_up, tear_down),
         cmocka_unit_test_setup_teardown(tcp_on_a_free_port, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_stranger_does_not_begin, set_up, tear_down),
         cmocka_unit_test_setup_teardown(tcp_with_a_key, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_memory_to_start, set_up, tear_down),
     };

@@ -259,6 +259,36 @@ static void a_former_key_is_not_current(void **state)
     free(pair);
 }
 
+/* Who begins while its key is accepted, and waits until it is not, comes too late. */
+static void a_handshake_does_not_outlive_its_key(void **state)
+{
+    struct cop__keys keys = {.step = COP__KEYS_ALONE};
+    struct pair *pair = calloc(1, sizeof *pair);
+    (void)state;
+    assert_int_equal(cop__key_make(&keys.use), 0);
+    struct cop__tls *theirs = make_tls(&keys), *ours = make_tls(&keys);
+    assert_int_equal(cop__channel_create(theirs, false, &pair->ends[0]), 0);
+    assert_int_equal(cop__channel_create(ours, true, &pair->ends[1]), 0);
+    struct cop__bytes in = {NULL, 0};
+    assert_int_equal(cop__channel_shake(pair->ends[0], &in, &pair->out[0]), 0);
+    in = said_by(pair, 0);
+    assert_int_equal(cop__channel_shake(pair->ends[1], &in, &pair->out[1]), 0);
+    in = said_by(pair, 1);
+    assert_int_equal(cop__channel_shake(pair->ends[0], &in, &pair->out[0]), 1);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(cop__keys_rotate(&keys), 0);
+    write_keys(&keys);
+    assert_int_equal(cop__tls_reload(ours, message, sizeof message), 0);
+    in = said_by(pair, 0);
+    assert_int_equal(cop__channel_shake(pair->ends[1], &in, &pair->out[1]),
+                     COP_EREFUSED);
+    assert_int_equal(cop__channel_fault(pair->ends[1]), COP__FAULT_KEY);
+    part(pair);
+    cop__tls_destroy(ours);
+    cop__tls_destroy(theirs);
+    free(pair);
+}
+
 static void a_changed_byte_is_found(void **state)
 {
     struct cop__keys keys = {.step = COP__KEYS_ALONE};
@@ -427,6 +457,7 @@ int main(void)
         cmocka_unit_test(another_key_is_not),
         cmocka_unit_test(a_rotation_has_no_gap),
         cmocka_unit_test(a_former_key_is_not_current),
+        cmocka_unit_test(a_handshake_does_not_outlive_its_key),
         cmocka_unit_test(a_changed_byte_is_found),
         cmocka_unit_test(a_purse_empties_and_fills),
         cmocka_unit_test(offenders_are_remembered),

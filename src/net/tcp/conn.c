@@ -133,6 +133,21 @@ void cop__conn_lost(struct cop__conn *conn, int error)
     cop__peer_mark_dirty(peer);
 }
 
+void cop__conn_expel(struct cop__conn *conn)
+{
+    cop__conn_say_impostor(conn);
+    struct cop__peer *peer = detach(conn);
+    struct cop__session *session = &peer->acquaintance.session;
+    cop_incarnation life = session->incarnation;
+    /* What it said of its lives must not keep the owner out. */
+    cop__session_meet(session, 0);
+    peer->acquaintance.attempts_heard = 0;
+    cop__peer_down(peer, life, COP_DOWN_CLOSED);
+    if (cop__session_is_owing(session))
+        cop__peer_connect(peer);
+    cop__peer_mark_dirty(peer);
+}
+
 /* ---- the handshake --------------------------------------------------------------- */
 
 /* Writes one record at once; there is nothing in front of it. 0, 1 or an error. */
@@ -271,6 +286,8 @@ static enum cop__refusal admit(struct cop__conn *conn, const struct cop__item *i
     struct cop__peer *peer = cop__peer_get(conn->peers, greeting.sender);
     if (!peer)
         return COP__REFUSE_STALE; /* no memory: it may try again */
+    if (peer->open && !cop__conn_is_itself(peer->open, peer->id))
+        cop__conn_expel(peer->open);
     cop_incarnation known = config->known(config->context, greeting.sender);
     refusal = cop__hello_admit(&config->identity, &peer->acquaintance, known,
                                attempt_of(peer), &greeting);
@@ -370,7 +387,9 @@ static void on_frame(struct cop__conn *conn, struct cop__item *item)
         return;
     }
     event.now = cop__clock_now();
-    if (cop__conn_is_own_join(conn, &item->frame))
+    if (!cop__conn_is_itself(conn, conn->peer->id))
+        cop__conn_expel(conn);
+    else if (cop__conn_is_own_join(conn, &item->frame))
         peers->config.event(peers->config.context, &event);
     else
         cop__conn_say_impostor(conn);

@@ -220,6 +220,8 @@ static void flush_conn(struct cop__conn *conn)
 
 static void flush_peer(struct cop__peer *peer)
 {
+    if (peer->open && !cop__conn_is_itself(peer->open, peer->id))
+        cop__conn_expel(peer->open);
     if (peer->open && !peer->open->stream.pending)
         flush_conn(peer->open);
     cop__peer_weigh(peer);

@@ -11,16 +11,22 @@
 
 /* ---- names ----------------------------------------------------------------------- */
 
-/* Whether a member's certificate is its own. Without certificates all are trusted. */
-bool cop__conn_is_itself(const struct cop__conn *conn, cop_id id)
+/*
+ * Whether a member's certificate is its own. Without certificates all are trusted. An id that
+ * has no name yet is somebody's who joins; it is asked for again until it has one, for by then
+ * it may be somebody else's.
+ */
+bool cop__conn_is_itself(struct cop__conn *conn, cop_id id)
 {
     const struct cop__peers_config *config = &conn->peers->config;
     char name[COP_NAME_MAX + 1];
-    if (!config->tls || !config->name_of || !cop__tls_has_certificates(config->tls))
+    if (conn->is_named)
         return true;
+    if (!config->tls || !config->name_of || !cop__tls_has_certificates(config->tls))
+        return conn->is_named = true;
     if (config->name_of(config->address_context, id, name, sizeof name) != 0)
         return true; /* it joins: see below */
-    return cop__stream_is_named(&conn->stream, name);
+    return conn->is_named = cop__stream_is_named(&conn->stream, name);
 }
 
 /* Whoever joins says its name; the certificate must say the same. */
@@ -49,7 +55,7 @@ void cop__conn_say_impostor(struct cop__conn *conn)
     peers->config.stats->refused_unproven++;
     if (cop__notice_is_due(&peers->unproven[COP__FAULT_NAME], cop__clock_now(), &held))
         cop__log(peers->config.log, COP_LOG_WARN,
-                 "refused to let %u join: %s (%llu more like this)",
+                 "refused to take somebody for member %u: %s (%llu more like this)",
                  (unsigned)conn->peer->id, cop__fault_text(COP__FAULT_NAME),
                  (unsigned long long)held);
 }

@@ -40,6 +40,7 @@ struct cop__conn {
     bool is_late;      /* counts waited for a whole turn of `tell` */
     bool is_wise;      /* theirs: it has said something that makes sense */
     bool is_guilty;    /* theirs: it ends by its own fault */
+    bool is_named;     /* it has proved to be the member that it says, or need not */
 };
 
 struct cop__peer {
@@ -140,6 +141,8 @@ void cop__conn_expect(struct cop__conn *conn);
 void cop__conn_review(struct cop__conn *conn);
 /* An open connection broke. */
 void cop__conn_lost(struct cop__conn *conn, int error);
+/* An open connection is not with the member that now has the id: as if there had been none. */
+void cop__conn_expel(struct cop__conn *conn);
 /* What it was made with is no longer accepted: another one takes its place. */
 void cop__conn_renew(struct cop__conn *conn);
 /* Bytes for a guest. */
@@ -149,9 +152,9 @@ void cop__conn_say_bye(struct cop__conn *conn);
 /* ---- proof.c --------------------------------------------------------------------- */
 
 /* Whether the other side may be this member; whether it may join with this frame. */
-bool cop__conn_is_itself(const struct cop__conn *conn, cop_id id);
+bool cop__conn_is_itself(struct cop__conn *conn, cop_id id);
 bool cop__conn_is_own_join(const struct cop__conn *conn, const struct cop_frame *frame);
-/* Counts and logs: it joins by another's name; what a member sent was changed on the way;
+/* Counts and logs: it goes by another's name; what a member sent was changed on the way;
  * it did not prove to be one of us. */
 void cop__conn_say_impostor(struct cop__conn *conn);
 void cop__conn_say_changed(struct cop__conn *conn);

@@ -175,6 +175,8 @@ static int explain(struct cop__channel *channel)
     if (reason == SSL_R_NO_SHARED_CIPHER || reason == SSL_R_NO_SUITABLE_KEY_SHARE ||
         reason == SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM)
         return fail_with(channel, missing, text);
+    if (reason == SSL_R_CALLBACK_FAILED) /* see on_opening */
+        return fail_with(channel, COP__FAULT_BROKEN, "no share of a group of ours");
     if (reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_HTTP_REQUEST ||
         reason == SSL_R_UNSUPPORTED_PROTOCOL)
         return fail_with(channel, COP__FAULT_PLAIN, "");
@@ -271,6 +273,12 @@ static int finish(struct cop__channel *channel)
     }
     if (SSL_version(channel->ssl) != TLS1_3_VERSION)
         return fail_with(channel, COP__FAULT_BROKEN, "not TLS 1.3");
+    /* What it began with may have been taken back while it took its time. */
+    if (!cop__channel_is_current(channel))
+        return fail_with(channel,
+                         channel->tls->has_certificates ? COP__FAULT_CERTIFICATE
+                                                        : COP__FAULT_KEY,
+                         "it was accepted when the handshake began, and is no longer");
     channel->is_open = true;
     return 1;
 }
@@ -358,7 +366,8 @@ bool cop__channel_is_named(const struct cop__channel *channel, const char *name)
     if (!channel->tls->has_certificates)
         return true;
     X509 *certificate = SSL_get0_peer_certificate(channel->ssl);
-    return certificate != NULL &&
+    /* To OpenSSL a dot in front stands for everything below it. */
+    return certificate != NULL && name[0] != '.' &&
            X509_check_host(certificate, name, strlen(name),
                            X509_CHECK_FLAG_NO_WILDCARDS, NULL) == 1;
 }

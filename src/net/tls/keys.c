@@ -137,6 +137,19 @@ static int check_owner(int fd, const char *path, char *message, size_t size)
     return 0;
 }
 
+int cop__secret_open(const char *path, char *message, size_t size)
+{
+    /* A pipe must not make us wait for somebody to write into it. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return bad(COP_EIO, message, size, "%s: %s", path, strerror(errno));
+    int error = check_owner(fd, path, message, size);
+    if (error == 0)
+        return fd;
+    close(fd);
+    return error;
+}
+
 /* The role and the key of a line; what they mean is decided by what came before. */
 static int take_line(const char *line, bool *has_use, struct cop__keys *keys)
 {
@@ -193,11 +206,10 @@ static int take_text(char *text, const char *path, struct cop__keys *out, char *
 int cop__keys_read(const char *path, struct cop__keys *out, char *message, size_t size)
 {
     char text[FILE_MAX_BYTES + 1];
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = cop__secret_open(path, message, size), error = 0;
     if (fd < 0)
-        return bad(COP_EIO, message, size, "%s: %s", path, strerror(errno));
-    int error = check_owner(fd, path, message, size);
-    ssize_t length = error == 0 ? read(fd, text, sizeof text) : 0;
+        return fd;
+    ssize_t length = read(fd, text, sizeof text);
     if (length < 0)
         error = bad(COP_EIO, message, size, "%s: %s", path, strerror(errno));
     else if (length > (ssize_t)FILE_MAX_BYTES)

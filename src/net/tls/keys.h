@@ -45,6 +45,12 @@ struct cop__keys {
 int cop__key_make(struct cop__key *out);
 
 /*
+ * Opens a file that only its owner, who is this user or root, may read; what is looked at is
+ * what is read from. A descriptor, or COP_EINVAL (it is no file), COP_EIO, COP_EREFUSED, with
+ * a sentence that begins with the path.
+ */
+int cop__secret_open(const char *path, char *message, size_t size);
+/*
  * Reads a file. 0, or COP_EINVAL, COP_EIO, COP_EREFUSED (others may read it, or it is
  * somebody else's) with a sentence that begins with the path.
  */

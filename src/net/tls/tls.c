@@ -3,11 +3,11 @@
 
 #include <coppice/error.h>
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/x509.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "net/tls/parts.h"
@@ -15,6 +15,7 @@
 /* Both have SHA-256, which the key of a cluster is made for. */
 #define SUITES "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256"
 #define GROUPS "X25519:P-256"
+enum { GROUP_P256 = 0x0017, GROUP_X25519 = 0x001d }; /* on the wire */
 /* A chain of certificates; what OpenSSL allows otherwise is 100 KiB. */
 #define CHAIN_MAX (16 << 10)
 
@@ -97,37 +98,72 @@ static int load_key(struct cop__tls *tls, char *message, size_t size)
 
 /* ---- certificates ---------------------------------------------------------------- */
 
-static int check_private(const char *path, char *message, size_t size)
+/* 0, or an error with a sentence. */
+static int load_private_key(SSL_CTX *context, const char *path, char *message,
+                            size_t size)
 {
-    struct stat status;
-    if (stat(path, &status) != 0 || (status.st_mode & 077) == 0)
-        return 0; /* whether it can be read is seen when it is */
-    snprintf(message, size, "%s: others may read this key (mode %04o): chmod 600 %s",
-             path, (unsigned)(status.st_mode & 07777), path);
-    return COP_EREFUSED;
+    int fd = cop__secret_open(path, message, size);
+    if (fd < 0)
+        return fd;
+    BIO *file = BIO_new_fd(fd, BIO_CLOSE);
+    if (file == NULL)
+        close(fd);
+    EVP_PKEY *key = file ? PEM_read_bio_PrivateKey(file, NULL, NULL, NULL) : NULL;
+    bool is_ours = key != NULL && SSL_CTX_use_PrivateKey(context, key) == 1 &&
+                   SSL_CTX_check_private_key(context) == 1;
+    EVP_PKEY_free(key);
+    BIO_free(file);
+    if (is_ours)
+        return 0;
+    snprintf(message, size, "%s: %s", path, last_error());
+    return COP_EINVAL;
 }
 
 static int load_certificates(struct cop__tls *tls, SSL_CTX *context, char *message,
                              size_t size)
 {
     char **paths = tls->paths;
-    int error = check_private(paths[PATH_PRIVATE_KEY], message, size);
-    if (error != 0)
-        return error;
     const char *path = paths[PATH_AUTHORITY];
     if (SSL_CTX_load_verify_locations(context, path, NULL) != 1)
         goto failed;
     path = paths[PATH_CERTIFICATE];
     if (SSL_CTX_use_certificate_chain_file(context, path) != 1)
         goto failed;
-    path = paths[PATH_PRIVATE_KEY];
-    if (SSL_CTX_use_PrivateKey_file(context, path, SSL_FILETYPE_PEM) != 1 ||
-        SSL_CTX_check_private_key(context) != 1)
-        goto failed;
-    return 0;
+    return load_private_key(context, paths[PATH_PRIVATE_KEY], message, size);
 failed:
     snprintf(message, size, "%s: %s", path, last_error());
     return COP_EINVAL;
+}
+
+/* ---- the first message of a stranger --------------------------------------------- */
+
+/*
+ * Whether it brings a share of a group that we have. Otherwise it would be asked for another
+ * first message, which may be as long as a whole handshake, while the first is bounded before
+ * there is any state for it (channel.h). None of us ever sends a second one: both sides name
+ * the same groups in the same order.
+ */
+static int on_opening(SSL *ssl, int *alert, void *context)
+{
+    const unsigned char *at;
+    size_t length;
+    (void)context;
+    *alert = SSL_AD_HANDSHAKE_FAILURE;
+    if (SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_key_share, &at, &length) != 1 ||
+        length < 2)
+        return SSL_CLIENT_HELLO_ERROR;
+    /* The length of all, then of each share its group, its length, and itself. */
+    for (at += 2, length -= 2; length >= 4;) {
+        unsigned group = (unsigned)at[0] << 8 | at[1];
+        size_t whole = 4 + ((size_t)at[2] << 8 | at[3]);
+        if (group == GROUP_X25519 || group == GROUP_P256)
+            return SSL_CLIENT_HELLO_SUCCESS;
+        if (whole > length)
+            break;
+        at += whole;
+        length -= whole;
+    }
+    return SSL_CLIENT_HELLO_ERROR;
 }
 
 /* ---- making ---------------------------------------------------------------------- */
@@ -145,6 +181,7 @@ static SSL_CTX *make_context(const struct cop__tls *tls)
     /* With a key nobody has a certificate, so whoever shows one is not one of us. */
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
                        NULL);
+    SSL_CTX_set_client_hello_cb(context, on_opening, NULL);
     if (SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) != 1 ||
         SSL_CTX_set_max_proto_version(context, TLS1_3_VERSION) != 1 ||
         SSL_CTX_set_ciphersuites(context, SUITES) != 1 ||
