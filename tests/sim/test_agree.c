@@ -56,13 +56,13 @@ static struct cop_sim_report run(const char *text)
 static void test_swarm(void **state)
 {
     (void)state;
-    seeds_run(seeds_count() - seeds_count() / 4, COP_SIM_SWARM_AGREE);
+    seeds_run(seeds_count() / 10 + 1, COP_SIM_SWARM_AGREE);
 }
 
 static void test_swarm_with_lies(void **state)
 {
     (void)state;
-    seeds_run(seeds_count() / 4 + 1, COP_SIM_SWARM_AGREE | COP_SIM_SWARM_LIES);
+    seeds_run(seeds_count() / 20 + 1, COP_SIM_SWARM_AGREE | COP_SIM_SWARM_LIES);
 }
 
 /* The seeds would be worth little if they were all alike, or if nobody ever agreed. */

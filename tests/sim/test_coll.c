@@ -31,13 +31,13 @@
 static void test_without_lies(void **state)
 {
     (void)state;
-    seeds_run(seeds_count() / 2, COP_SIM_SWARM_COLL);
+    seeds_run(seeds_count() / 20 + 1, COP_SIM_SWARM_COLL);
 }
 
 static void test_with_lies(void **state)
 {
     (void)state;
-    seeds_run(seeds_count() / 8 + 1, COP_SIM_SWARM_COLL | COP_SIM_SWARM_LIES);
+    seeds_run(seeds_count() / 100 + 1, COP_SIM_SWARM_COLL | COP_SIM_SWARM_LIES);
 }
 
 /* ---- a death at every boundary --------------------------------------------------- */

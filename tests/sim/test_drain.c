@@ -95,13 +95,13 @@ static void test_a_drained_one_asks(void **state)
 static void test_swarm_of_probes(void **state)
 {
     (void)state;
-    seeds_run(seeds_count(), COP_SIM_SWARM_DRAIN);
+    seeds_run(seeds_count() / 20 + 1, COP_SIM_SWARM_DRAIN);
 }
 
 static void test_swarm_of_probes_with_lies(void **state)
 {
     (void)state;
-    seeds_run(seeds_count() / 2 + 1, COP_SIM_SWARM_DRAIN | COP_SIM_SWARM_LIES);
+    seeds_run(seeds_count() / 40 + 1, COP_SIM_SWARM_DRAIN | COP_SIM_SWARM_LIES);
 }
 
 /* One death at each message boundary of each node, with inner members drained. */
@@ -190,14 +190,14 @@ static void test_it_is_silent(void **state)
 static void test_swarm(void **state)
 {
     (void)state;
-    seeds_run(seeds_count(), COP_SIM_SWARM_VIEWS | COP_SIM_SWARM_DRAIN);
+    seeds_run(seeds_count() / 20 + 1, COP_SIM_SWARM_VIEWS | COP_SIM_SWARM_DRAIN);
 }
 
 static void test_swarm_with_lies(void **state)
 {
     (void)state;
-    seeds_run(seeds_count() / 2 + 1, COP_SIM_SWARM_VIEWS | COP_SIM_SWARM_DRAIN |
-                                         COP_SIM_SWARM_LIES | COP_SIM_SWARM_GUARD);
+    seeds_run(seeds_count() / 40 + 1, COP_SIM_SWARM_VIEWS | COP_SIM_SWARM_DRAIN |
+                                          COP_SIM_SWARM_LIES | COP_SIM_SWARM_GUARD);
 }
 
 static int forget(void **state)

@@ -152,13 +152,13 @@ static void test_held_are_told(void **state)
 static void test_swarm(void **state)
 {
     (void)state;
-    seeds_run(seeds_count(), COP_SIM_SWARM_VIEWS | COP_SIM_SWARM_GUARD);
+    seeds_run(seeds_count() / 20 + 1, COP_SIM_SWARM_VIEWS | COP_SIM_SWARM_GUARD);
 }
 
 static void test_swarm_with_lies(void **state)
 {
     (void)state;
-    seeds_run(seeds_count() / 2 + 1,
+    seeds_run(seeds_count() / 40 + 1,
               COP_SIM_SWARM_VIEWS | COP_SIM_SWARM_GUARD | COP_SIM_SWARM_LIES);
 }
 
