@@ -438,6 +438,36 @@ static const char *const found[] = {
     "crash 0 before-recv 6\n"
     "at 2ms resume 2\n"
     "liveness\n",
+    /* a former life that is only in a view that was never installed here is gone, too */
+    "nodes 13\n"
+    "shape chain\n"
+    "seed 41114\n"
+    "views majority\n"
+    "start 5\n"
+    "net recorded 180000ns,43000ns,137000ns,215000ns,268000ns,308000ns,297000ns\n"
+    "at 780us crash 1\n"
+    "at 780us restart 1\n"
+    "at 6740us crash 1\n"
+    "at 6740us restart 1\n"
+    "at 6860us crash 0\n"
+    "at 0ns join\n"
+    "at 0ns join\n"
+    "liveness\n",
+    /* who found somebody gone, and is told of an earlier denial, looks again */
+    "nodes 6\n"
+    "shape radix:4\n"
+    "seed 46521\n"
+    "views majority\n"
+    "net constant 10us\n"
+    "crash 5 before-recv 4\n"
+    "at 0ns partition 1,3-4 > 0,2,5\n"
+    "at 0ns report 1 about 0\n"
+    "at 0ns report 4 about 0\n"
+    "at 0ns report 4 about 5\n"
+    "at 400us heal\n"
+    "at 70us crash 1\n"
+    "at 110us restart 1\n"
+    "liveness\n",
     /* a new view begins with telling those whom I still suspect */
     "nodes 8\n"
     "shape chain\n"
