@@ -119,7 +119,9 @@ struct cop_settings {
     /*
      * TCP is encrypted, and both sides prove who they are: by a key of the cluster, as
      * `coppice key` makes it, or by a certificate, its private key and the authority that
-     * all certificates come from. Files. Unix sockets are for processes of the same user.
+     * all certificates come from. Files. Names in certificates are not compared with those of
+     * members: whoever has one can be any of them. Unix sockets are for processes of the same
+     * user.
      */
     const char *key_file;
     const char *authority_file, *certificate_file, *private_key_file;

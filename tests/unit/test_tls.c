@@ -18,6 +18,7 @@
 #include "net/tcp/limits.h"
 #include "net/tls/channel.h"
 #include "net/tls/keys.h"
+#include "net/tls/parts.h"
 #include "tcp_world.h"
 #include "wire/messages.h"
 
@@ -194,6 +195,26 @@ static void another_key_is_not(void **state)
     assert_int_equal(cop__channel_shake(pair->ends[0], &alert, &pair->out[0]),
                      COP_EREFUSED);
     assert_int_equal(cop__channel_fault(pair->ends[0]), COP__FAULT_REFUSED);
+    part(pair);
+    cop__tls_destroy(ours);
+    cop__tls_destroy(theirs);
+    free(pair);
+}
+
+/* The name of a key is on the wire for everybody to read; it opens nothing. */
+static void the_name_of_a_key_is_no_key(void **state)
+{
+    struct cop__keys a = {.step = COP__KEYS_ALONE}, b = a;
+    struct pair *pair = malloc(sizeof *pair);
+    int who;
+    (void)state;
+    assert_int_equal(cop__key_make(&a.use), 0);
+    assert_int_equal(cop__key_make(&b.use), 0);
+    struct cop__tls *ours = make_tls(&a), *theirs = make_tls(&b);
+    memcpy(theirs->keys.use.id, a.use.id, sizeof a.use.id);
+    assert_int_equal(meet(pair, theirs, ours, &who), COP_EREFUSED);
+    assert_int_equal(who, 1);
+    assert_int_equal(cop__channel_fault(pair->ends[1]), COP__FAULT_KEY);
     part(pair);
     cop__tls_destroy(ours);
     cop__tls_destroy(theirs);
@@ -455,6 +476,7 @@ int main(void)
         cmocka_unit_test(a_file_for_others_is_refused),
         cmocka_unit_test(the_same_key_is_accepted),
         cmocka_unit_test(another_key_is_not),
+        cmocka_unit_test(the_name_of_a_key_is_no_key),
         cmocka_unit_test(a_rotation_has_no_gap),
         cmocka_unit_test(a_former_key_is_not_current),
         cmocka_unit_test(a_handshake_does_not_outlive_its_key),
