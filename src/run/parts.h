@@ -117,7 +117,7 @@ void cop__join_close(struct cop_run *run);
 /* ---- door.c ---------------------------------------------------------------------- */
 
 /* Somebody who is no member asks. */
-void cop__door_guest(void *context, uint64_t guest, const struct cop_buf *command);
+void cop__door_guest(void *context, uint64_t guest, const struct cop_buf *payload);
 void cop__door_invited(struct cop_run *run, const struct cop__call *call, int status,
                        const struct cop_buf *result);
 /* While there is no node connections are closed. */
