@@ -30,7 +30,7 @@ struct options {
 };
 
 struct measured {
-    double *values[WHATS][SIDES]; /* of the rounds */
+    double values[WHATS][SIDES][BENCH_ROUNDS_MAX];
 };
 
 /* ---- one cluster ----------------------------------------------------------------- */
@@ -120,24 +120,21 @@ static int run_side(const struct options *options, enum side side, uint32_t roun
 
 /* ---- output ---------------------------------------------------------------------- */
 
-static int print_what(const struct options *options, struct json *json,
-                      const struct measured *measured, enum what what)
+static void print_what(const struct options *options, struct json *json,
+                       struct measured *measured, enum what what)
 {
     static const char *const keys[WHATS][3] = {
         {"up_plain_ns", "up_tls_ns", "up_ratio"},
         {"probe_plain_ns", "probe_tls_ns", "probe_ratio"},
         {"change_plain_ns", "change_tls_ns", "change_ratio"}};
-    double *const *values = measured->values[what];
+    double(*values)[BENCH_ROUNDS_MAX] = measured->values[what];
     uint32_t rounds = (uint32_t)options->rounds;
-    double *ratios = malloc(rounds * sizeof *ratios);
-    if (ratios == NULL)
-        return fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
+    double ratios[BENCH_ROUNDS_MAX];
     for (uint32_t i = 0; i < rounds; i++)
         ratios[i] = values[TLS_SIDE][i] / values[PLAIN_SIDE][i];
     const struct summary all[3] = {summarize(values[PLAIN_SIDE], rounds),
                                    summarize(values[TLS_SIDE], rounds),
                                    summarize(ratios, rounds)};
-    free(ratios);
     for (int i = 0; options->as_json && i < 3; i++)
         bench_put_summary(json, keys[what][i], &all[i], i == 2 ? 4 : 0);
     if (!options->as_json)
@@ -145,13 +142,11 @@ static int print_what(const struct options *options, struct json *json,
                titles[what], all[0].median / 1e6, all[0].low / 1e6, all[0].high / 1e6,
                all[1].median / 1e6, all[1].low / 1e6, all[1].high / 1e6, all[2].median,
                all[2].low, all[2].high);
-    return 0;
 }
 
-static int print_all(const struct options *options, const struct measured *measured)
+static void print_all(const struct options *options, struct measured *measured)
 {
     struct json json;
-    int code = 0;
     json_init(&json, stdout);
     if (options->as_json) {
         json_begin_object(&json);
@@ -165,31 +160,19 @@ static int print_all(const struct options *options, const struct measured *measu
                "%-12s %-29s %-29s %s\n",
                options->n, options->rounds, "", "   in clear", "   TLS", "  ratio");
     }
-    for (enum what what = 0; what < WHATS && code == 0; what++)
-        code = print_what(options, &json, measured, what);
+    for (enum what what = 0; what < WHATS; what++)
+        print_what(options, &json, measured, what);
     if (options->as_json)
         json_end_object(&json);
-    return code;
 }
 
 /* ---- the command ----------------------------------------------------------------- */
-
-static int make_room(const struct options *options, struct measured *out)
-{
-    for (int what = 0; what < WHATS; what++)
-        for (int side = 0; side < SIDES; side++) {
-            out->values[what][side] = calloc(options->rounds, sizeof(double));
-            if (out->values[what][side] == NULL)
-                return fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
-        }
-    return 0;
-}
 
 static int run(const struct options *options)
 {
     struct measured measured = {0};
     struct progress progress;
-    int code = make_room(options, &measured);
+    int code = 0;
     progress_begin(&progress);
     for (uint32_t i = 0; i < options->rounds && code == 0; i++) {
         progress_show(&progress, "rounds", i, (uint32_t)options->rounds);
@@ -199,10 +182,7 @@ static int run(const struct options *options)
     }
     progress_end(&progress);
     if (code == 0)
-        code = print_all(options, &measured);
-    for (int what = 0; what < WHATS; what++)
-        for (int side = 0; side < SIDES; side++)
-            free(measured.values[what][side]);
+        print_all(options, &measured);
     return code;
 }
 
