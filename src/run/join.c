@@ -155,7 +155,7 @@ static int accept_invitation(struct cop_run *run,
 static void on_invited(void *context, int status, const struct cop_buf *body)
 {
     struct cop_run *run = context;
-    struct cop_invitation invitation;
+    struct cop_invitation invitation = {0};
     bool is_degraded = false;
     run->envoy = NULL;
     int error =

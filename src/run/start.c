@@ -43,7 +43,7 @@ int cop__start_set_shape(struct cop__start *start, const char *text, char *messa
         return cop__explain(message, size, "the shape is too long");
     int error = cop_shape_parse(text, &start->shape, message, size);
     if (error == 0)
-        strcpy(start->shape_text, text);
+        memcpy(start->shape_text, text, strlen(text) + 1);
     return error;
 }
 
@@ -89,7 +89,7 @@ int cop__start_set_quorum(struct cop__start *start, const char *text, char *mess
     cop_ranks_free(&start->quorum_ids);
     start->quorum_ids = ids;
     start->quorum = quorum;
-    strcpy(start->quorum_text, text);
+    memcpy(start->quorum_text, text, strlen(text) + 1);
     return 0;
 }
 
@@ -100,7 +100,7 @@ int cop__start_set_detector(struct cop__start *start, const char *text, char *me
         cop__text_detector(text, &start->detect) != 0)
         return cop__explain(message, size,
                             "detector is connection, or as ring:100ms,witnesses:2");
-    strcpy(start->detector_text, text);
+    memcpy(start->detector_text, text, strlen(text) + 1);
     return 0;
 }
 
@@ -207,7 +207,7 @@ static int read_setting(struct cop__start *start, const char *key, const char *v
     if (strcmp(key, "directory") == 0) {
         if (value[0] != '/' || strlen(value) >= sizeof start->directory)
             return cop__explain(message, size, "the directory is a path from the root");
-        strcpy(start->directory, value);
+        memcpy(start->directory, value, strlen(value) + 1);
         return 0;
     }
     int error = COP_EINVAL;
