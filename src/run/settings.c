@@ -205,7 +205,7 @@ static int apply_contact(struct cop_run *run, const struct cop_settings *setting
             run->name[0] = '\0';
         run->name[sizeof run->name - 1] = '\0';
     } else if (strlen(settings->name) < sizeof run->name) {
-        strcpy(run->name, settings->name);
+        memcpy(run->name, settings->name, strlen(settings->name) + 1);
     }
     if (!is_name(run->name))
         return cop__explain(message, size,
@@ -250,7 +250,7 @@ static int choose_address(const struct cop_run *run, int i, char *out, char *mes
         return COP_EIO;
     }
     cop__address_print(&own, out, COP__ADDRESS_TEXT);
-    strcpy(strrchr(out, ':'), ":0");
+    memcpy(strrchr(out, ':'), ":0", sizeof ":0");
     return 0;
 }
 
