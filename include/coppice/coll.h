@@ -27,7 +27,7 @@
  * most once and only if the check was passed, any number of REPLY, then DONE, then SENT (at
  * the root: the COMPLETE of the request). Whoever got RUN gets DONE exactly once and SENT
  * exactly once, whatever happens: also after an abort, a time-out or the death of the root.
- * A service gets only the upcalls that it wants. coppice/service.h makes callbacks of them.
+ * A service gets only the upcalls that it wants.
  *
  * With COP_BCAST_HEAL whoever is below a member that dies is asked by somebody else, so that
  * every living member runs the request exactly once, and the answer names the others. Answers
