@@ -242,7 +242,8 @@ static void on_change(struct cop_node *node, const struct cop__change *change)
     if (change->kind == COP__CHANGE_SUSPECT || change->kind == COP__CHANGE_REPLACED)
         cop__detour_lose(node, change->id);
     /* D4: whom I found gone myself, and somebody says it lives: I look again. */
-    if (change->kind == COP__CHANGE_ALIVE && cop__is_watched(node, change->id) &&
+    if (change->kind == COP__CHANGE_ALIVE && cop__has_views(node) &&
+        cop__is_watched(node, change->id) &&
         cop__rankset_has(&detect->found, change->id))
         cop__emit_connect(node, change->id);
     if (change->kind == COP__CHANGE_ALIVE || change->kind == COP__CHANGE_REPLACED)
