@@ -94,7 +94,8 @@ static const char *check_children(const struct cop_node *node,
             owed++;
             if (!cop__is_watched(node, id))
                 return "sweep: waits for a child without watching it";
-            if (cop__sweep_is_lost(node, sweep, child->rank))
+            /* Who has the outcome waits for nobody: it is kept for those who ask for it. */
+            if (!sweep->has_outcome && cop__sweep_is_lost(node, sweep, child->rank))
                 return "sweep: waits for a suspect";
         }
         if (!cop_tree_is_below(&sweep->tree, child->rank, sweep->self))
