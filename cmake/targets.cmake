@@ -50,7 +50,18 @@ coppice_sources(sources coppice_run ${PROJECT_SOURCE_DIR}/src/run/*.c)
 add_library(coppice_run STATIC ${sources})
 target_link_libraries(coppice_run PRIVATE coppice_flags coppice_system PUBLIC coppice_net)
 
-foreach(part coppice_pure coppice_sim coppice_net coppice_run)
+coppice_sources(sources coppice_boot ${PROJECT_SOURCE_DIR}/src/boot/*.c)
+add_library(coppice_boot STATIC ${sources})
+target_link_libraries(coppice_boot PRIVATE coppice_flags coppice_system
+                                   PUBLIC coppice_run ${CMAKE_DL_LIBS})
+if(PMIX_FOUND)
+    # The header only: libpmix is loaded when a launcher speaks it. Its headers are not
+    # clean by our rules, hence SYSTEM.
+    target_include_directories(coppice_boot SYSTEM PRIVATE ${PMIX_INCLUDE_DIRS})
+    target_compile_definitions(coppice_boot PRIVATE COPPICE_HAS_PMIX)
+endif()
+
+foreach(part coppice_pure coppice_sim coppice_net coppice_run coppice_boot)
     target_include_directories(${part} PUBLIC ${PROJECT_SOURCE_DIR}/include
                                               ${PROJECT_SOURCE_DIR}/src)
 endforeach()
@@ -62,7 +73,7 @@ set(COPPICE_LTO OFF)
 if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_BUILD_TYPE STREQUAL "Release"
    AND NOT COPPICE_SANITIZE AND NOT COPPICE_COVERAGE)
     set(COPPICE_LTO ON)
-    foreach(part coppice_pure coppice_sim coppice_net coppice_run)
+    foreach(part coppice_pure coppice_sim coppice_net coppice_run coppice_boot)
         target_compile_options(${part} PRIVATE -flto=auto -ffat-lto-objects)
     endforeach()
     # The linker's plug-in would take the other code unless it is told not to.
@@ -74,7 +85,8 @@ coppice_say("link-time optimisation" "${COPPICE_LTO}" "of the command; gcc, rele
 # What is shipped: the same objects, once as an archive and once as a shared library that
 # shows cop_* and hides cop__*.
 set(parts $<TARGET_OBJECTS:coppice_pure> $<TARGET_OBJECTS:coppice_sim>
-          $<TARGET_OBJECTS:coppice_net> $<TARGET_OBJECTS:coppice_run>)
+          $<TARGET_OBJECTS:coppice_net> $<TARGET_OBJECTS:coppice_run>
+          $<TARGET_OBJECTS:coppice_boot>)
 set(map ${PROJECT_SOURCE_DIR}/cmake/coppice.map)
 add_library(coppice_shared SHARED ${parts})
 add_library(coppice_static STATIC ${parts})
@@ -94,7 +106,8 @@ foreach(shipped coppice_shared coppice_static)
         $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
     target_link_libraries(${shipped} PRIVATE $<BUILD_INTERFACE:coppice_flags>)
 endforeach()
-target_link_libraries(coppice_shared PRIVATE PkgConfig::LIBUV OpenSSL::SSL Threads::Threads)
+target_link_libraries(coppice_shared PRIVATE PkgConfig::LIBUV OpenSSL::SSL Threads::Threads
+                                             ${CMAKE_DL_LIBS})
 target_link_libraries(coppice_static PUBLIC PkgConfig::LIBUV OpenSSL::SSL Threads::Threads)
 add_library(coppice::coppice ALIAS coppice_shared)
 add_library(coppice::static ALIAS coppice_static)
@@ -112,7 +125,7 @@ endif()
 add_library(coppice_tools_common STATIC ${common})
 target_include_directories(coppice_tools_common PUBLIC ${PROJECT_SOURCE_DIR}/tools)
 target_link_libraries(coppice_tools_common PRIVATE coppice_flags coppice_system
-                                           PUBLIC coppice_sim coppice_run coppice_net
+                                           PUBLIC coppice_sim coppice_boot coppice_run coppice_net
                                                   coppice_pure m)
 
 if(EXISTS ${PROJECT_SOURCE_DIR}/tools/main.c AND NOT COPPICE_FUZZ)

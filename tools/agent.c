@@ -680,6 +680,9 @@ int agent_run(const struct agent_config *config)
         close(agent->listen_fd);
     if (config->socket != NULL)
         unlink(config->socket);
+    /* Only what this one made: the path may have been somebody else's. */
+    if (agent->server != NULL)
+        unlink(config->command_path);
     cop_view_unref(agent->roll.view);
     cop_view_unref(agent->start);
     free(agent);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent.h"
+#include "agent_boot.h"
 #include "args.h"
 #include "commands.h"
 #include "run/listen.h"
 #include "say.h"
 #include "security.h"
 
+#include <coppice/boot.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -125,10 +127,13 @@ int cmd_agent(int argc, char **argv)
     };
     struct args args = {
         .name = "agent",
-        .usage = "--members FILE --id MEMBER [options]",
+        .usage = "[--members FILE --id MEMBER] [options]",
         .text =
             "Runs one member of a cluster in the foreground, until SIGTERM or SIGINT.\n"
-            "`coppice up` starts agents by itself.",
+            "`coppice up` starts agents by itself. In a job of mpirun, srun or "
+            "mpiexec\n"
+            "neither FILE nor MEMBER is needed: the launcher knows the others, and %r\n"
+            "in SOCKET becomes the rank.",
         .options = options,
     };
     struct cluster cluster;
@@ -136,6 +141,9 @@ int cmd_agent(int argc, char **argv)
     int code;
     if (!args_parse(&args, argc, argv, &code))
         return code;
+    if (got.members == NULL && got.id == NULL && got.listen == NULL &&
+        cop_boot_is_there())
+        return agent_boot(got.command);
     if (got.members == NULL || got.id == NULL)
         return fail(EXIT_USAGE,
                     "agent: --members and --id are needed (try: coppice help "

@@ -22,7 +22,8 @@ stack: base wire tree view node roster detect sweep member letter agree probe co
 sim: $pure_folders
 net: $pure_folders
 run: $pure_folders net
-tools: $pure_folders sim net run
+boot: $pure_folders net run
+tools: $pure_folders sim net run boot
 include:"
 
 # Public headers that only the named folders may include.
@@ -83,4 +84,4 @@ bad=$(
     done
 )
 verdict "$bad" "Includes must point down: base < wire, tree < view < node < roster <
-detect < sweep < member < letter < agree, probe, coll < stack < sim | net < run < tools. See ARCHITECTURE.md."
+detect < sweep < member < letter < agree, probe, coll < stack < sim | net < run < boot < tools. See ARCHITECTURE.md."

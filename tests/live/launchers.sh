@@ -1,0 +1,88 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Jobs of real launchers: their processes find each other without any configuration, and
+# outlive each other where the launcher lets them.
+. "$(dirname "$0")/lib.sh"
+
+job=$BUILD/example_job
+agents=8
+# As root, mpirun wants to be told twice that this is meant.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+# Its files must not meet those of another run of this test.
+export TMPDIR=$scratch/t
+mkdir "$TMPDIR"
+recover=(--oversubscribe --enable-recovery)
+
+missing=
+for tool in mpirun.openmpi mpiexec.hydra; do
+    command -v "$tool" >/dev/null || missing="$missing $tool"
+done
+if [ -n "$missing" ]; then
+    echo "SKIPPED: no$missing here (on Debian: apt-get install openmpi-bin mpich)"
+    exit 77
+fi
+
+# counted N OF: N processes of the job each counted N of OF.
+counted() {
+    [ "$(grep -c "counts $1 of $2\$" <<<"$out")" = "$1" ] || die "$out"$'\n'"$err"
+    [ "$(grep -c '^job: ' <<<"$out")" = "$1" ] || die "$out"$'\n'"$err"
+}
+
+echo "PMIx: Open MPI's mpirun"
+expect 0 mpirun.openmpi "${recover[@]}" -n 8 "$job"
+counted 8 8
+expect 0 mpirun.openmpi "${recover[@]}" -n 8 "$job" 0 5
+counted 6 8
+
+echo "PMI-1: MPICH's mpiexec"
+expect 0 mpiexec.hydra -n 8 "$job"
+counted 8 8
+
+echo "agents of a job, and commands to them"
+mpirun.openmpi "${recover[@]}" -n $agents "$COPPICE" agent --command "$scratch/%r.sock" \
+    >"$scratch/log" 2>&1 &
+launcher=$!
+answered() {
+    out=$(coppice probe --agent "$scratch/$1.sock" --json 2>/dev/null)
+    [ "$(field answered)" = "$2" ]
+}
+until_true answered 0 $agents
+until_true answered 5 $agents
+# Two jobs on one machine do not meet: the other one counts itself, and nobody else.
+expect 0 mpirun.openmpi "${recover[@]}" -n 3 "$job"
+counted 3 3
+answered 0 $agents || die "$out"
+# The root is killed; the rest has a view without it.
+member() { coppice view --agent "$scratch/$1.sock" --json 2>/dev/null; }
+for pid in $(processes); do
+    grep -qszxF "PMIX_RANK=0" "/proc/$pid/environ" && kill -KILL "$pid"
+done
+without_root() {
+    out=$(member 5)
+    [ "$(field root)" = n1 ]
+}
+until_true without_root
+# SIGTERM to the launcher ends the job. It and the agents take their files with them, but
+# the one that was killed could not.
+kill -TERM $launcher
+wait $launcher || true
+gone() { [ -z "$(processes)" ]; }
+until_true gone
+[ "$(cd "$scratch" && echo *.sock)" = 0.sock ] || die "$(ls "$scratch")"
+
+echo "no launcher"
+expect 1 "$job"
+[ "$err" = "job: no launcher started this program (mpirun, srun --mpi=pmix or mpiexec would)" ] ||
+    die "$err"
+expect 2 coppice agent --command "$scratch/x.sock"
+grep -q -- '--members and --id are needed' <<<"$err" || die "$err"
+
+echo "an interface that is not there"
+expect 1 env COPPICE_INTERFACE=nowhere0 mpirun.openmpi --oversubscribe -n 2 "$job"
+grep -q 'COPPICE_INTERFACE=nowhere0 is neither' <<<"$err" || die "$err"
+echo "a launcher that lies"
+expect 1 env PMI_FD=99 PMI_RANK=0 PMI_SIZE=2 "$job"
+grep -q "PMI connection is broken" <<<"$err" || die "$err"
+expect 1 env PMI_FD=0 PMI_RANK=2 PMI_SIZE=2 "$job"
+grep -q "do not fit together" <<<"$err" || die "$err"
+echo done
