@@ -21,7 +21,7 @@
  *       errx(1, "%s", why);
  *
  * Spoken are PMIx (Open MPI's mpirun, srun --mpi=pmix, prterun), by libpmix if it is
- * installed, and PMI-1 (MPICH's mpiexec). The key is as secret as the launcher keeps what
+ * installed, and PMI-1 (MPICH's mpiexec, srun --mpi=pmi2). The key is as secret as the launcher keeps what
  * processes tell each other. It is never written to a disk.
  *
  * Processes of one machine meet on its loopback; across machines, on the first interface that
