@@ -208,6 +208,8 @@ struct cop_upcall {
     uint64_t service;
     uint64_t group;             /* number here; COP_GROUP_ALL */
     cop_id root;                /* who broadcasts */
+    uint64_t token;             /* at the root: that of the request; elsewhere 0 */
+    uint32_t flags;             /* enum cop_bcast_flag; not for RESOLVE */
     uint32_t version;           /* CHECK, RUN */
     cop_id peer;                /* REPLY: whose */
     int status;                 /* REPLY, DONE, SENT */
@@ -229,6 +231,9 @@ int cop_upcall_read(const struct cop_buf *record, struct cop_upcall *out);
  * from here by its group (`handle` 0). COP_ENOENT.
  */
 int cop_bcast_nchildren(const struct cop_node *node, uint64_t handle, uint64_t group);
+/* Who a child is; COP_ID_NONE if there is no such child. */
+cop_id cop_child_id(const struct cop_node *node, uint64_t handle, uint64_t group,
+                    uint32_t child);
 /* Members in the sub-tree of a child, itself included. */
 int cop_child_nodes(const struct cop_node *node, uint64_t handle, uint64_t group,
                     uint32_t child);

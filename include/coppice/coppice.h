@@ -11,6 +11,7 @@
 #include <coppice/log.h>
 #include <coppice/node.h>
 #include <coppice/run.h>
+#include <coppice/service.h>
 #include <coppice/sim.h>
 #include <coppice/stats.h>
 #include <coppice/tree.h>

@@ -49,6 +49,8 @@
  */
 struct cop_run;
 
+struct cop_handlers;
+
 /* ---- settings -------------------------------------------------------------------- */
 
 /* Bytes from another member, in the view that on_view was told last. */
@@ -158,6 +160,10 @@ struct cop_settings {
     /* A line for a log; NULL: nothing is logged. At most `log_level`; 0: only errors. */
     void (*on_log)(void *context, enum cop_log_level level, const char *line);
     enum cop_log_level log_level;
+
+    /* What it does for others (coppice/service.h), from its first moment on. Copied. */
+    const struct cop_handlers *services;
+    uint32_t service_count;
 };
 
 /* ---- life ------------------------------------------------------------------------ */

@@ -147,6 +147,8 @@ static struct cop_upcall upcall_of(const struct cop__call *call,
         .service = call->head.service,
         .group = call->group ? call->group->number : COP_GROUP_ALL,
         .root = call->root,
+        .token = call->is_root ? call->token : 0,
+        .flags = call->head.flags & ~CALL_KEEP,
         .version = call->head.version,
         .peer = COP_ID_NONE,
     };

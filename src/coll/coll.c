@@ -233,6 +233,18 @@ static cop_rank child_at(const struct cop_tree *tree, cop_rank self, uint32_t ch
     return rank;
 }
 
+cop_id cop_child_id(const struct cop_node *node, uint64_t handle, uint64_t group,
+                    uint32_t child)
+{
+    struct cop_tree tree;
+    cop_rank self;
+    const struct cop__group *of;
+    if (find_tree(node, handle, group, &tree, &self, &of))
+        return COP_ID_NONE;
+    cop_rank rank = child_at(&tree, self, child);
+    return rank == COP_RANK_NONE || !of ? rank : of->roll->ids[rank];
+}
+
 int cop_child_nodes(const struct cop_node *node, uint64_t handle, uint64_t group,
                     uint32_t child)
 {

@@ -328,7 +328,8 @@ static void on_complete(struct cop_node *node, struct cop__sweep *sweep, int sta
         cop__call_report(node, call,
                            call->strict_failed ? COP_EVERSION : COP_EABORTED, &none);
     } else {
-        report(node, sweep, call, status);
+        /* K3: also if all the rest is in before it could be aborted. */
+        report(node, sweep, call, call->strict_failed ? COP_EVERSION : status);
     }
     cop__call_end(node, call, status);
     cop__calls_leave(node);

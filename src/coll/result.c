@@ -14,7 +14,7 @@
 void cop__emit_upcall(struct cop_node *node, struct cop_upcall *upcall)
 {
     size_t tags = (size_t)upcall->tag_count * sizeof(struct cop_tag);
-    size_t size = 1 + 3 * 8 + 4 * 4 + 2 + 4 + tags + 4 + upcall->length;
+    size_t size = 1 + 4 * 8 + 5 * 4 + 2 + 4 + tags + 4 + upcall->length;
     struct cop_buf *buf = cop_buf_create(size);
     if (!buf) {
         cop__fail(node, COP_ENOMEM);
@@ -26,6 +26,8 @@ void cop__emit_upcall(struct cop_node *node, struct cop_upcall *upcall)
     cop__put_u64(&writer, upcall->service);
     cop__put_u64(&writer, upcall->group);
     cop__put_u32(&writer, upcall->root);
+    cop__put_u64(&writer, upcall->token);
+    cop__put_u32(&writer, upcall->flags);
     cop__put_u32(&writer, upcall->version);
     cop__put_u32(&writer, upcall->peer);
     cop__put_u32(&writer, (uint32_t)upcall->status);
@@ -54,6 +56,8 @@ int cop_upcall_read(const struct cop_buf *record, struct cop_upcall *out)
     upcall.service = cop__get_u64(&reader);
     upcall.group = cop__get_u64(&reader);
     upcall.root = cop__get_u32(&reader);
+    upcall.token = cop__get_u64(&reader);
+    upcall.flags = cop__get_u32(&reader);
     upcall.version = cop__get_u32(&reader);
     upcall.peer = cop__get_u32(&reader);
     upcall.status = (int)cop__get_u32(&reader);
@@ -182,7 +186,7 @@ static void conclude_group(struct cop_node *node, struct cop__call *call, bool g
 }
 
 void cop__call_report(struct cop_node *node, struct cop__call *call, int status,
-                        const struct cop__end *end)
+                      const struct cop__end *end)
 {
     bool any = end->tally->count > 0 || (end->missing && end->missing->count > 0);
     struct cop_failure *marks = NULL;

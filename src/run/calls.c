@@ -57,13 +57,21 @@ static void call_probed(const struct cop__call *call, int status,
     cop_probe_result_free(&found);
 }
 
-/* Tells whoever made the call, which is gone then. */
-static void finish(struct cop_run *run, struct cop__call *call, int status,
-                   const struct cop_buf *result)
+void cop__call_free(struct cop_run *run, struct cop__call *call)
 {
-    bool was = run->is_in_callback;
+    if (call != NULL)
+        cop__rpc_free(run, call->rpc);
+    free(call);
+}
+
+void cop__call_finish(struct cop_run *run, struct cop__call *call, int status,
+                      const struct cop_buf *result)
+{
+    bool was = run->is_in_callback, goes_on = false;
     run->is_in_callback = true;
-    if (call->guest != 0) {
+    if (call->end != NULL) {
+        goes_on = call->end(run, call, status, result);
+    } else if (call->guest != 0) {
         cop__door_invited(run, call, status, result);
     } else if (call->probed != NULL) {
         call_probed(call, status, result);
@@ -74,7 +82,8 @@ static void finish(struct cop_run *run, struct cop__call *call, int status,
         call->done(call->context, status);
     }
     run->is_in_callback = was;
-    free(call);
+    if (!goes_on)
+        cop__call_free(run, call);
 }
 
 int cop__call_submit(struct cop_run *run, struct cop__call *call)
@@ -96,8 +105,11 @@ void cop__call_complete(void *context, uint64_t token, int status,
 {
     struct cop_run *run = context;
     struct cop__call *call = (struct cop__call *)(uintptr_t)token;
+    if (call == NULL)
+        return;
     unlink_call(call);
-    finish(run, call, status, result);
+    cop__call_finish(run, call, status, result);
+    cop__rpc_pump(run);
 }
 
 /* ---- the queue ------------------------------------------------------------------- */
@@ -118,10 +130,15 @@ static struct cop__call *take_next(struct cop_run *run)
     return call;
 }
 
+static int begin(struct cop_run *run, struct cop__call *call)
+{
+    return call->begin ? call->begin(run, call) : cop__call_submit(run, call);
+}
+
 static void run_ask(struct cop_run *run, struct cop__call *call)
 {
     int status = call->ask(run, call->argument);
-    finish(run, call, status, NULL);
+    cop__call_finish(run, call, status, NULL);
 }
 
 void cop__calls_take_queue(struct cop_run *run)
@@ -132,9 +149,9 @@ void cop__calls_take_queue(struct cop_run *run)
             run_ask(run, call);
             continue;
         }
-        int error = cop__call_submit(run, call);
+        int error = begin(run, call);
         if (error)
-            finish(run, call, error, NULL);
+            cop__call_finish(run, call, error, NULL);
     }
 }
 
@@ -143,8 +160,9 @@ void cop__calls_end(struct cop_run *run, int status)
     while (run->calls != NULL) {
         struct cop__call *call = run->calls;
         unlink_call(call);
-        finish(run, call, status, NULL);
+        cop__call_finish(run, call, status, NULL);
     }
+    cop__services_end(run, status);
 }
 
 static int enqueue(struct cop_run *run, struct cop__call *call)
@@ -171,24 +189,54 @@ static int enqueue(struct cop_run *run, struct cop__call *call)
     return error;
 }
 
-/* From whatever thread. Without success the call is gone, too. */
-static int make_call(struct cop_run *run, struct cop__call *call)
+/* libuv may have descriptors that its epoll does not know yet. */
+static void wake_if_need_be(struct cop_run *run)
+{
+    /* From a callback the loop goes on anyway, and asks libuv before it waits. */
+    if (run->is_in_callback)
+        return;
+    pthread_mutex_lock(&run->mutex);
+    if (uv_backend_timeout(&run->loop) != -1 || uv_version() < COP__RUNNER_UV_VERSION)
+        cop__run_wake(run);
+    pthread_mutex_unlock(&run->mutex);
+}
+
+void cop__run_stir(struct cop_run *run)
+{
+    pthread_mutex_lock(&run->mutex);
+    cop__run_wake(run);
+    pthread_mutex_unlock(&run->mutex);
+}
+
+int cop__run_submit(struct cop_run *run, const struct cop_request *request)
+{
+    if (run->tcp == NULL)
+        return COP_ESTATE;
+    int error = cop__tcp_submit(run->tcp, request);
+    wake_if_need_be(run);
+    return error;
+}
+
+int cop__call_make(struct cop_run *run, struct cop__call *call)
 {
     int error;
     if (cop__run_is_here(run)) {
-        error = cop__call_submit(run, call);
-        /* libuv may have descriptors that its epoll does not know yet. */
-        pthread_mutex_lock(&run->mutex);
-        if (uv_backend_timeout(&run->loop) != -1 ||
-            uv_version() < COP__RUNNER_UV_VERSION)
-            cop__run_wake(run);
-        pthread_mutex_unlock(&run->mutex);
+        error = begin(run, call);
+        wake_if_need_be(run);
     } else {
         error = enqueue(run, call);
     }
     if (error)
-        free(call);
+        cop__call_free(run, call);
     return error;
+}
+
+uint64_t cop__run_number(struct cop_run *run)
+{
+    pthread_mutex_lock(&run->mutex);
+    uint64_t number = run->shared.number += 2;
+    pthread_mutex_unlock(&run->mutex);
+    return number;
 }
 
 static struct cop__call *new_call(enum cop_request_kind kind, size_t bytes)
@@ -201,15 +249,9 @@ static struct cop__call *new_call(enum cop_request_kind kind, size_t bytes)
 
 /* ---- waiting --------------------------------------------------------------------- */
 
-struct waiter {
-    struct cop_run *run;
-    bool is_done;
-    int status;
-};
-
-static void on_awaited(void *context, int status)
+void cop__waiter_done(void *context, int status)
 {
-    struct waiter *waiter = context;
+    struct cop__waiter *waiter = context;
     /* The waiter is gone as soon as it is seen to be done. */
     struct cop_run *run = waiter->run;
     pthread_mutex_lock(&run->mutex);
@@ -219,7 +261,7 @@ static void on_awaited(void *context, int status)
     pthread_mutex_unlock(&run->mutex);
 }
 
-static int wait_for(struct waiter *waiter)
+int cop__waiter_wait(struct cop__waiter *waiter)
 {
     struct cop_run *run = waiter->run;
     pthread_mutex_lock(&run->mutex);
@@ -250,22 +292,21 @@ static cop_time deadline_after(cop_time timeout_ns)
 /* Makes a call and waits until it is done. */
 static int make_and_wait(struct cop_run *run, struct cop__call *call)
 {
-    struct waiter waiter = {.run = run};
+    struct cop__waiter waiter = {.run = run};
     if (cop__run_is_here(run)) {
-        free(call);
+        cop__call_free(run, call);
         return COP_ESTATE;
     }
     if (call == NULL)
         return COP_ENOMEM;
-    call->done = on_awaited;
+    call->done = cop__waiter_done;
     call->context = &waiter;
-    int error = make_call(run, call);
-    return error ? error : wait_for(&waiter);
+    int error = cop__call_make(run, call);
+    return error ? error : cop__waiter_wait(&waiter);
 }
 
-/* Something that only the loop's thread may do. */
-static int ask_loop(struct cop_run *run, int (*ask)(struct cop_run *, void *),
-                    void *argument)
+int cop__ask_loop(struct cop_run *run, int (*ask)(struct cop_run *, void *),
+                  void *argument)
 {
     if (cop__run_is_here(run))
         return ask(run, argument);
@@ -307,7 +348,7 @@ int cop_send(struct cop_run *run, cop_id to, const void *bytes, size_t length,
         return error;
     call->done = done;
     call->context = context;
-    return make_call(run, call);
+    return cop__call_make(run, call);
 }
 
 int cop_send_wait(struct cop_run *run, cop_id to, const void *bytes, size_t length)
@@ -329,7 +370,7 @@ int cop_report(struct cop_run *run, cop_id member, cop_incarnation incarnation,
     call->request.incarnation = incarnation;
     call->done = done;
     call->context = context;
-    return make_call(run, call);
+    return cop__call_make(run, call);
 }
 
 static struct cop__call *new_inquiry(cop_id member, cop_time timeout_ns)
@@ -352,7 +393,7 @@ int cop_inquire(struct cop_run *run, cop_id member, cop_time timeout_ns,
         return COP_ENOMEM;
     call->done = done;
     call->context = context;
-    return make_call(run, call);
+    return cop__call_make(run, call);
 }
 
 int cop_inquire_wait(struct cop_run *run, cop_id member, cop_time timeout_ns)
@@ -373,7 +414,7 @@ int cop_probe(struct cop_run *run, cop_time timeout_ns,
     call->request.timeout_ns = timeout_ns;
     call->probed = done;
     call->context = context;
-    return make_call(run, call);
+    return cop__call_make(run, call);
 }
 
 int cop_probe_wait(struct cop_run *run, cop_time timeout_ns,
@@ -449,7 +490,7 @@ int cop_counters(struct cop_run *run, struct cop_stats *out, size_t size)
     struct cop_stats stats;
     if (run == NULL || out == NULL)
         return COP_EINVAL;
-    int error = ask_loop(run, copy_counters, &stats);
+    int error = cop__ask_loop(run, copy_counters, &stats);
     if (error)
         return error;
     /* A program that knows fewer counters gets those; one that knows more gets zeros. */
@@ -469,7 +510,7 @@ static int copy_changes(struct cop_run *run, void *argument)
 
 int cop_changes(struct cop_run *run, struct cop_change_times *out)
 {
-    return run && out ? ask_loop(run, copy_changes, out) : COP_EINVAL;
+    return run && out ? cop__ask_loop(run, copy_changes, out) : COP_EINVAL;
 }
 
 struct rekeying {
@@ -493,7 +534,7 @@ int cop_rekey(struct cop_run *run, char *message, size_t size)
     char ignored[1];
     struct rekeying rekeying = {message ? message : ignored,
                                 message ? size : sizeof ignored};
-    return run ? ask_loop(run, rekey, &rekeying) : COP_EINVAL;
+    return run ? cop__ask_loop(run, rekey, &rekeying) : COP_EINVAL;
 }
 
 struct suspicions {
@@ -518,7 +559,7 @@ int cop_suspicions(struct cop_run *run, uint64_t from, struct cop_suspicion *out
     struct suspicions wanted = {.from = from, .out = out, .max = max};
     if (run == NULL || count == NULL || (out == NULL && max > 0))
         return COP_EINVAL;
-    int error = ask_loop(run, copy_suspicions, &wanted);
+    int error = cop__ask_loop(run, copy_suspicions, &wanted);
     if (error == 0)
         *count = wanted.count;
     return error;

@@ -10,6 +10,7 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -86,6 +87,9 @@ static int start_node(struct cop_run *run, struct cop_view *view)
     bool joins = !cop_view_has(view, run->id, run->incarnation) &&
                  run->start.quorum != COP_QUORUM_FIXED;
     bool is_of_start = run->contact.length == 0;
+    struct cop_service *services = cop__services_list(run);
+    if (services == NULL)
+        return COP_ENOMEM;
     struct cop__tcp_config driver = {
         .loop = &run->loop,
         .runner = run->has_thread ? &run->runner : NULL,
@@ -113,17 +117,20 @@ static int start_node(struct cop_run *run, struct cop_view *view)
         .out = on_out,
         .suspicion = cop__tell_suspicions,
         .guest = cop__door_guest,
+        .upcall = cop__service_upcall,
+        .services = services,
+        .service_count = run->services.count,
         .failed = on_failed,
         .context = run,
     };
     memcpy(driver.cluster, run->start.cluster, sizeof driver.cluster);
     uv_poll_stop(&run->door);
-    if (driver.listen_fd < 0)
-        return COP_EIO;
-    int error = cop__tcp_create(&driver, &run->tcp);
+    int error = driver.listen_fd < 0 ? COP_EIO : cop__tcp_create(&driver, &run->tcp);
+    free(services);
     if (error)
         return error;
     run->had_node = true;
+    run->services.life++;
     memset(run->told, 0, sizeof run->told);
     return 0;
 }

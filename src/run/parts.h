@@ -7,6 +7,7 @@
 #include "run/address.h"
 #include "run/envoy.h"
 #include "run/gather.h"
+#include "run/services.h"
 #include "run/start.h"
 
 #include <coppice/run.h>
@@ -34,7 +35,13 @@ struct cop__call {
     struct cop_probe_result *result; /* with `done`: what a probe found goes here */
     void *context;
     uint64_t guest, guest_token; /* an invitation, for somebody outside */
-    uint8_t bytes[];             /* to be sent */
+    /* A collective: what it is, how it begins (NULL: at the node, at once), and what follows
+     * its end; true: it goes on. */
+    struct cop__rpc *rpc;
+    int (*begin)(struct cop_run *run, struct cop__call *call);
+    bool (*end)(struct cop_run *run, struct cop__call *call, int status,
+                const struct cop_buf *result);
+    uint8_t bytes[]; /* to be sent */
 };
 
 /* Outcomes of suspicions that the program was told. */
@@ -54,6 +61,8 @@ struct cop__shared {
     struct cop__call *queue, **queue_end;
     uint32_t queued;
     size_t queued_bytes;
+    uint64_t number; /* the latest that was given to a call or a group */
+    uint32_t rpcs;   /* under way */
 };
 
 struct cop_run {
@@ -92,6 +101,7 @@ struct cop_run {
     struct cop_stats stats;
     struct cop__call *calls; /* under way at the node */
     struct cop__told told[COP_SUSPICIONS_MAX];
+    struct cop__services services;
 
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -130,6 +140,30 @@ void cop__door_watch(struct cop_run *run);
 bool cop__run_is_here(const struct cop_run *run);
 /* Wakes the loop up; with the mutex held. */
 void cop__run_wake(struct cop_run *run);
+/* After something that the node was told outside of a turn: there may be one to take. */
+void cop__run_stir(struct cop_run *run);
+/* A request of which nobody awaits the end; on the loop's thread. */
+int cop__run_submit(struct cop_run *run, const struct cop_request *request);
+/* A number for a call or a group; even, and never given again. From any thread. */
+uint64_t cop__run_number(struct cop_run *run);
+/* Something that only the loop's thread may do; from any thread. */
+int cop__ask_loop(struct cop_run *run, int (*ask)(struct cop_run *, void *),
+                  void *argument);
+/* From any thread. Without success the call is gone, too. */
+int cop__call_make(struct cop_run *run, struct cop__call *call);
+/* Tells whoever made the call, which is gone then. */
+void cop__call_finish(struct cop_run *run, struct cop__call *call, int status,
+                      const struct cop_buf *result);
+/* NULL is ignored. */
+void cop__call_free(struct cop_run *run, struct cop__call *call);
+/* Somebody who sleeps until something is done. */
+struct cop__waiter {
+    struct cop_run *run;
+    bool is_done;
+    int status;
+};
+void cop__waiter_done(void *waiter, int status);
+int cop__waiter_wait(struct cop__waiter *waiter);
 /* Hands a call to the node. On failure it is still the caller's. */
 int cop__call_submit(struct cop_run *run, struct cop__call *call);
 /* The driver says that one has ended. */

@@ -30,7 +30,7 @@ static void leave_now(struct cop_run *run)
         call->request.kind = COP_REQUEST_LEAVE;
         error = cop__call_submit(run, call);
         if (error)
-            free(call);
+            cop__call_free(run, call);
     }
     if (error == COP_EAGAIN || error == COP_ENOMEM)
         return; /* in the next turn */
@@ -53,6 +53,7 @@ static void do_turn(struct cop_run *run)
         cop__run_end(run, COP_ESTATE);
     else if (wants_leave)
         leave_now(run);
+    cop__rpc_pump(run);
 }
 
 static void on_turn(uv_check_t *turn) { do_turn(turn->data); }
@@ -62,7 +63,7 @@ static bool on_settle(struct cop__rider *rider)
 {
     struct cop_run *run =
         (struct cop_run *)((char *)rider - offsetof(struct cop_run, rider));
-    return run->shared.state != COP_RUN_LEAVING;
+    return run->shared.state != COP_RUN_LEAVING && run->services.backlog == NULL;
 }
 
 static void on_wake(uv_async_t *wake) { cop__calls_take_queue(wake->data); }
@@ -108,6 +109,7 @@ static void free_run(struct cop_run *run)
     int error = uv_loop_close(&run->loop);
     COP_ASSERT(error == 0);
     cop__runner_fini(&run->runner);
+    cop__services_fini(run);
     cop__tls_destroy(run->tls);
     cop__start_free(&run->start);
     cop_view_unref(run->start_view);
@@ -128,6 +130,7 @@ static void init_shared(struct cop_run *run)
     pthread_mutex_init(&run->mutex, NULL);
     run->shared.self = COP_ID_NONE;
     run->shared.queue_end = &run->shared.queue;
+    run->services.backlog_end = &run->services.backlog;
 }
 
 static int init_loop(struct cop_run *run)
@@ -166,6 +169,7 @@ static int create(const struct cop_settings *settings, bool has_thread,
     run->settings.authority_file = run->settings.certificate_file = NULL;
     run->settings.private_key_file = NULL;
     run->settings.addresses = NULL;
+    run->settings.services = NULL;
     run->has_thread = has_thread;
     run->id = COP_ID_NONE;
     run->listen_fd = -1;
@@ -201,6 +205,8 @@ static int prepare(struct cop_run *run, const struct cop_settings *settings,
                    char *message, size_t size)
 {
     int error = cop__settings_apply(run, settings, message, size);
+    if (error == 0)
+        error = cop__services_take(run, settings, message, size);
     if (error)
         return error;
     if (cop__door_init(run) != 0) {

@@ -9,7 +9,7 @@
  * told. Those on the test's own loop are dispatched by `until`; those with threads are just
  * waited for.
  */
-#define RUNS 4
+#define RUNS 8
 
 struct ending {
     unsigned count; /* how often it was told */

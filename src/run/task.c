@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests that are run here: which callback is called when, and what becomes of what a
+ * service says. The node knows a task by its handle; the program by a number that no later
+ * life of this run gives again: the life and the handle, and odd, for those of calls are
+ * even.
+ */
+#include "run/parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LIFE_SHIFT 44u
+
+static uint64_t number_of(const struct cop_run *run, uint64_t handle)
+{
+    return run->services.life << LIFE_SHIFT | handle << 1 | 1;
+}
+
+static struct cop__task *find(const struct cop_run *run, uint64_t number)
+{
+    return cop__map_get(&run->services.tasks, number);
+}
+
+/* ---- life ------------------------------------------------------------------------ */
+
+static void release(struct cop__task *task)
+{
+    if (--task->refs > 0)
+        return;
+    cop_buf_unref(task->record);
+    free(task->buffers.items);
+    free(task);
+}
+
+/* Nobody finds it any more. The memory goes when the last callback has returned. */
+static void drop(struct cop_run *run, struct cop__task *task)
+{
+    if (task->is_over)
+        return;
+    task->is_over = true;
+    cop__map_remove(&run->services.tasks, task->told.number);
+    release(task);
+}
+
+static void describe(struct cop__task *task, const struct cop_upcall *upcall)
+{
+    struct cop_task *told = &task->told;
+    told->service = upcall->service;
+    told->group = upcall->group;
+    told->root = upcall->root;
+    told->version = upcall->version;
+    told->flags = upcall->flags;
+    told->tags = upcall->tags;
+    told->tag_count = upcall->tag_count;
+    /* The record is a copy that nobody else reads. */
+    told->bytes = (uint8_t *)(uintptr_t)upcall->bytes;
+    told->length = upcall->length;
+}
+
+static struct cop__task *begin(struct cop_run *run, const struct cop_upcall *upcall,
+                               struct cop_buf *record)
+{
+    struct cop__task *task = calloc(1, sizeof *task);
+    if (task == NULL)
+        return NULL;
+    task->told.number = number_of(run, upcall->handle);
+    if (cop__map_put(&run->services.tasks, task->told.number, task, NULL) != 0) {
+        free(task);
+        return NULL;
+    }
+    task->refs = 1;
+    task->handle = upcall->handle;
+    task->verdict = COP_LATER;
+    task->record = cop_buf_ref(record);
+    describe(task, upcall);
+    return task;
+}
+
+/* Callbacks are between these two. */
+static bool enter(struct cop_run *run, struct cop__task *task)
+{
+    bool was = run->is_in_callback;
+    run->is_in_callback = true;
+    task->refs++;
+    return was;
+}
+
+static void leave(struct cop_run *run, struct cop__task *task, bool was)
+{
+    run->is_in_callback = was;
+    release(task);
+}
+
+/* ---- what a service says --------------------------------------------------------- */
+
+struct saying {
+    uint64_t task;
+    int status;
+    const void *bytes;
+    size_t length;
+    bool more;
+};
+
+static int submit_reply(struct cop_run *run, uint64_t handle,
+                        const struct saying *saying)
+{
+    struct cop_coll coll = {
+        .handle = handle, .status = saying->status, .more = saying->more};
+    struct cop_request request = {.kind = COP_REQUEST_REPLY,
+                                  .coll = &coll,
+                                  .bytes = saying->bytes,
+                                  .length = (uint32_t)saying->length};
+    return cop__run_submit(run, &request);
+}
+
+static int do_reply(struct cop_run *run, void *argument)
+{
+    const struct saying *saying = argument;
+    struct cop__task *task = find(run, saying->task);
+    if (task == NULL)
+        return COP_ENOENT;
+    int error = submit_reply(run, task->handle, saying);
+    if (error == 0 && !saying->more)
+        task->has_replied = true;
+    return error;
+}
+
+static int say(struct cop_run *run, struct saying *saying)
+{
+    if (run == NULL || (saying->bytes == NULL && saying->length > 0))
+        return COP_EINVAL;
+    if (saying->length > COP_REPLY_MAX)
+        return COP_ETOOBIG;
+    return cop__ask_loop(run, do_reply, saying);
+}
+
+int cop_reply(struct cop_run *run, uint64_t task, int status, const void *bytes,
+              size_t length)
+{
+    struct saying saying = {task, status, bytes, length, false};
+    return say(run, &saying);
+}
+
+int cop_reply_part(struct cop_run *run, uint64_t task, const void *bytes, size_t length)
+{
+    struct saying saying = {task, 0, bytes, length, true};
+    return say(run, &saying);
+}
+
+/* What `run` returned is the answer, unless there was one. */
+static void reply_with_verdict(struct cop_run *run, struct cop__task *task)
+{
+    struct saying saying = {.task = task->told.number, .status = task->verdict};
+    if (task->verdict == COP_LATER || task->has_replied || task->is_over)
+        return;
+    if (saying.status > 0)
+        saying.status = COP_EINVAL;
+    do_reply(run, &saying);
+}
+
+/* ---- check and run --------------------------------------------------------------- */
+
+static int submit_checked(struct cop_run *run, uint64_t handle, int status,
+                          cop_time service_ns)
+{
+    struct cop_coll coll = {
+        .handle = handle, .status = status, .service_ns = service_ns};
+    struct cop_request request = {.kind = COP_REQUEST_CHECKED, .coll = &coll};
+    return cop__run_submit(run, &request);
+}
+
+static void on_check(struct cop_run *run, const struct cop_handlers *handlers,
+                     const struct cop_upcall *upcall, struct cop_buf *record)
+{
+    struct cop__task *task = begin(run, upcall, record);
+    if (task == NULL) {
+        submit_checked(run, upcall->handle, COP_ENOMEM, 0);
+        return;
+    }
+    bool was = enter(run, task);
+    int status = handlers->check(handlers->context, run, &task->told);
+    if (status > 0)
+        status = COP_EREFUSED;
+    /* It was refused, or it has ended by now: nothing more comes of it. */
+    if (!task->is_over &&
+        (submit_checked(run, task->handle, status, task->told.service_ns) != 0 ||
+         status != 0))
+        drop(run, task);
+    leave(run, task, was);
+}
+
+/* At the root: whose call it is. Tokens are calls, and this one has not ended. */
+static void join_call(struct cop__task *task, uint64_t token)
+{
+    struct cop__call *call = (struct cop__call *)(uintptr_t)token;
+    if (call == NULL || call->rpc == NULL)
+        return;
+    task->told.call = call->rpc->number;
+    task->told.user = call->rpc->user;
+    call->rpc->task = task->told.number;
+    free(task->buffers.items);
+    task->buffers = call->rpc->buffers;
+    call->rpc->buffers = (struct cop__buffers){0};
+}
+
+static void on_run(struct cop_run *run, const struct cop_handlers *handlers,
+                   const struct cop_upcall *upcall, struct cop_buf *record)
+{
+    struct cop__task *task = find(run, number_of(run, upcall->handle));
+    struct saying failure = {.status = COP_ENOMEM};
+    /* What ended on the way here is not run. */
+    if (cop_bcast_nchildren(cop__tcp_node(run->tcp), upcall->handle, 0) < 0) {
+        if (task != NULL)
+            drop(run, task);
+        return;
+    }
+    if (task == NULL)
+        task = begin(run, upcall, record);
+    if (task == NULL) {
+        submit_reply(run, upcall->handle, &failure);
+        return;
+    }
+    if (upcall->token != 0)
+        join_call(task, upcall->token);
+    task->is_running = true;
+    bool was = enter(run, task);
+    if (handlers->run != NULL)
+        task->verdict = handlers->run(handlers->context, run, &task->told);
+    else
+        task->verdict = 0;
+    if ((task->told.flags & COP_BCAST_HEAL) != 0)
+        reply_with_verdict(run, task);
+    leave(run, task, was);
+}
+
+/* ---- answers of children --------------------------------------------------------- */
+
+int cop__buffers_add(struct cop__buffers *buffers, const struct cop__buffer *buffer)
+{
+    for (uint32_t i = 0; i < buffers->count; i++)
+        if (buffers->items[i].child == buffer->child)
+            return COP_EEXIST;
+    struct cop__buffer *grown =
+        realloc(buffers->items, (buffers->count + 1) * sizeof *grown);
+    if (grown == NULL)
+        return COP_ENOMEM;
+    grown[buffers->count++] = *buffer;
+    buffers->items = grown;
+    return 0;
+}
+
+static struct cop__buffer *buffer_of(const struct cop_run *run,
+                                     const struct cop__task *task, cop_id peer)
+{
+    const struct cop_node *node = cop__tcp_node(run->tcp);
+    for (uint32_t i = 0; i < task->buffers.count; i++)
+        if (cop_child_id(node, task->handle, 0, task->buffers.items[i].child) == peer)
+            return &task->buffers.items[i];
+    return NULL;
+}
+
+static void fill(struct cop__buffer *buffer, struct cop_answer *answer)
+{
+    size_t room = buffer->is_open ? buffer->size - buffer->used : buffer->size;
+    size_t taken = answer->length < room ? answer->length : room;
+    if (!buffer->is_open)
+        buffer->used = 0;
+    if (taken > 0)
+        memcpy(buffer->bytes + buffer->used, answer->bytes, taken);
+    buffer->used += taken;
+    if (taken < answer->length && answer->status == 0)
+        answer->status = COP_ETOOBIG;
+    buffer->is_open = answer->more;
+    answer->bytes = buffer->bytes;
+    answer->length = (uint32_t)buffer->used;
+}
+
+static void on_reply(struct cop_run *run, const struct cop_handlers *handlers,
+                     struct cop__task *task, const struct cop_upcall *upcall)
+{
+    struct cop_answer answer = {.from = upcall->peer,
+                                .status = upcall->status,
+                                .phase = upcall->phase,
+                                .more = upcall->more,
+                                .bytes = upcall->bytes,
+                                .length = upcall->length};
+    struct cop__buffer *buffer = buffer_of(run, task, upcall->peer);
+    if (buffer != NULL)
+        fill(buffer, &answer);
+    bool was = enter(run, task);
+    handlers->reply(handlers->context, run, &task->told, &answer);
+    leave(run, task, was);
+}
+
+/* ---- the end --------------------------------------------------------------------- */
+
+static void tell_done(struct cop_run *run, const struct cop_handlers *handlers,
+                      struct cop__task *task, int status)
+{
+    if (task->is_done || !task->is_running)
+        return;
+    task->is_done = true;
+    task->told.status = status;
+    bool was = enter(run, task);
+    if (handlers->done != NULL)
+        handlers->done(handlers->context, run, &task->told);
+    reply_with_verdict(run, task);
+    leave(run, task, was);
+}
+
+static void tell_sent(struct cop_run *run, const struct cop_handlers *handlers,
+                      struct cop__task *task, int status)
+{
+    if (!task->is_running || task->told.call != 0 || handlers->sent == NULL)
+        return;
+    task->told.status = status;
+    bool was = enter(run, task);
+    handlers->sent(handlers->context, run, &task->told);
+    leave(run, task, was);
+}
+
+/* With all that was promised. Off the map first: callbacks find that it is over. */
+static void finish(struct cop_run *run, const struct cop_handlers *handlers,
+                   struct cop__task *task, int status)
+{
+    task->refs++;
+    drop(run, task);
+    if (handlers != NULL) {
+        tell_done(run, handlers, task, status);
+        tell_sent(run, handlers, task, status);
+    }
+    release(task);
+}
+
+void cop__task_conclude(struct cop_run *run, uint64_t number, int status)
+{
+    struct cop__task *task = find(run, number);
+    if (task != NULL)
+        finish(run, cop__handlers_find(run, task->told.service), task, status);
+}
+
+/* The first that is to end; callbacks may change the map, so it is looked for anew. */
+static struct cop__task *first_of(const struct cop_run *run,
+                                  const struct cop_handlers *only)
+{
+    struct cop__map_slot *slot;
+    uint32_t at = 0;
+    while ((slot = cop__map_next(&run->services.tasks, &at))) {
+        struct cop__task *task = slot->value;
+        if (only == NULL || task->told.service == only->service)
+            return task;
+        at++;
+    }
+    return NULL;
+}
+
+void cop__tasks_end(struct cop_run *run, const struct cop_handlers *only, int status)
+{
+    struct cop__task *task;
+    while ((task = first_of(run, only))) {
+        const struct cop_handlers *found =
+            only ? only : cop__handlers_find(run, task->told.service);
+        struct cop_handlers handlers = {0};
+        if (found != NULL)
+            handlers = *found;
+        finish(run, &handlers, task, status);
+    }
+}
+
+void cop__task_upcall(struct cop_run *run, const struct cop_handlers *handlers,
+                      const struct cop_upcall *upcall, struct cop_buf *record)
+{
+    if (upcall->kind == COP_UPCALL_CHECK) {
+        on_check(run, handlers, upcall, record);
+        return;
+    }
+    if (upcall->kind == COP_UPCALL_RUN) {
+        on_run(run, handlers, upcall, record);
+        return;
+    }
+    struct cop__task *task = find(run, number_of(run, upcall->handle));
+    if (task == NULL)
+        return;
+    if (upcall->kind == COP_UPCALL_REPLY)
+        on_reply(run, handlers, task, upcall);
+    else if (upcall->kind == COP_UPCALL_DONE)
+        tell_done(run, handlers, task, upcall->status);
+    else
+        finish(run, handlers, task, upcall->status);
+}
+
+/* ---- the tree -------------------------------------------------------------------- */
+
+/* By what the node knows a task, or a call that was not sent. */
+struct place {
+    const struct cop_node *node;
+    uint64_t handle, group;
+    struct cop__buffers *buffers;
+};
+
+static int place_of(const struct cop_run *run, uint64_t number, struct place *out)
+{
+    struct cop__task *task = find(run, number);
+    struct cop__call *call = cop__rpc_find(run, number);
+    if (run->tcp == NULL)
+        return COP_ESTATE;
+    if (task == NULL && call != NULL && call->rpc->task != 0)
+        task = find(run, call->rpc->task);
+    out->node = cop__tcp_node(run->tcp);
+    if (task != NULL)
+        *out = (struct place){out->node, task->handle, 0, &task->buffers};
+    else if (call != NULL && !call->rpc->is_sent)
+        *out = (struct place){out->node, 0, call->rpc->coll.group, &call->rpc->buffers};
+    else
+        return COP_ENOENT;
+    return 0;
+}
+
+struct question {
+    uint64_t number;
+    uint32_t i;
+    struct cop_child *out;
+    struct cop__buffer buffer;
+};
+
+static int do_children(struct cop_run *run, void *argument)
+{
+    const struct question *question = argument;
+    struct place place;
+    int error = place_of(run, question->number, &place);
+    return error ? error : cop_bcast_nchildren(place.node, place.handle, place.group);
+}
+
+int cop_children(struct cop_run *run, uint64_t number)
+{
+    struct question question = {.number = number};
+    return run ? cop__ask_loop(run, do_children, &question) : COP_EINVAL;
+}
+
+static int do_child(struct cop_run *run, void *argument)
+{
+    struct question *question = argument;
+    struct place at;
+    uint32_t i = question->i;
+    int error = place_of(run, question->number, &at);
+    if (error)
+        return error;
+    int nodes = cop_child_nodes(at.node, at.handle, at.group, i);
+    int entities = cop_child_entities(at.node, at.handle, at.group, i);
+    if (nodes < 0 || entities < 0)
+        return COP_ENOENT;
+    *question->out =
+        (struct cop_child){.node = cop_child_id(at.node, at.handle, at.group, i),
+                           .nodes = (uint32_t)nodes,
+                           .entities = (uint32_t)entities,
+                           .patience_ns = cop_child_patience(at.node, at.handle, i)};
+    return 0;
+}
+
+int cop_child(struct cop_run *run, uint64_t number, uint32_t i, struct cop_child *out)
+{
+    struct question question = {.number = number, .i = i, .out = out};
+    return run && out ? cop__ask_loop(run, do_child, &question) : COP_EINVAL;
+}
+
+static int do_buffer(struct cop_run *run, void *argument)
+{
+    const struct question *question = argument;
+    struct place at;
+    int error = place_of(run, question->number, &at);
+    if (!error &&
+        cop_child_id(at.node, at.handle, at.group, question->i) == COP_ID_NONE)
+        error = COP_ENOENT;
+    return error ? error : cop__buffers_add(at.buffers, &question->buffer);
+}
+
+int cop_reply_buffer(struct cop_run *run, uint64_t number, uint32_t i, void *buffer,
+                     size_t size)
+{
+    struct question question = {.number = number,
+                                .i = i,
+                                .buffer = {.child = i, .bytes = buffer, .size = size}};
+    if (run == NULL || (buffer == NULL && size > 0))
+        return COP_EINVAL;
+    return cop__ask_loop(run, do_buffer, &question);
+}
