@@ -382,10 +382,9 @@ int cop_rpc_wait(struct cop_run *run, const struct cop_call *call,
         return COP_EINVAL;
     if (cop__run_is_here(run))
         return COP_ESTATE;
+    /* Without a result there is nothing to be freed, whatever is returned. */
+    *out = (struct cop_bcast_result){0};
     int error = cop_rpc(run, call, on_awaited, &wait);
-    /* Without a result of it there is nothing to be freed, whatever is returned. */
-    if (error)
-        *out = (struct cop_bcast_result){0};
     return error ? error : cop__waiter_wait(&wait.waiter);
 }
 
