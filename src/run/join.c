@@ -117,7 +117,7 @@ static int start_node(struct cop_run *run, struct cop_view *view)
         .out = on_out,
         .suspicion = cop__tell_suspicions,
         .guest = cop__door_guest,
-        .upcall = cop__service_upcall,
+        .upcall = cop__run_upcall,
         .services = services,
         .service_count = run->services.count,
         .failed = on_failed,

@@ -202,7 +202,7 @@ static void on_resolve(struct cop_run *run, const struct cop_handlers *handlers,
 
 /* ---- what the node wants --------------------------------------------------------- */
 
-void cop__service_upcall(void *context, struct cop_buf *record)
+void cop__run_upcall(void *context, struct cop_buf *record)
 {
     struct cop_run *run = context;
     struct cop_upcall upcall;

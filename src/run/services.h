@@ -86,7 +86,7 @@ struct cop_service *cop__services_list(const struct cop_run *run);
 const struct cop_handlers *cop__handlers_find(const struct cop_run *run,
                                               uint64_t service);
 /* The driver says so. */
-void cop__service_upcall(void *context, struct cop_buf *record);
+void cop__run_upcall(void *context, struct cop_buf *record);
 /* This life of the run is over: so are its tasks, calls and groups. */
 void cop__services_end(struct cop_run *run, int status);
 void cop__services_fini(struct cop_run *run);

@@ -56,3 +56,13 @@ ended() {
     wait "${pids[$1]}" || { echo "FAILED: $1 ended with $?" >&2; exit 1; }
     unset "pids[$1]"
 }
+
+# await_count I PATTERN COUNT: until so many lines of out.I match.
+await_count() {
+    local rounds=0
+    until [ "$(grep -cE "$2" "out.$1")" -ge "$3" ]; do
+        rounds=$((rounds + 1))
+        [ $rounds -lt 600 ] || { echo "FAILED: out.$1 never had $3 of: $2" >&2; exit 1; }
+        sleep 0.05
+    done
+}
