@@ -25,13 +25,13 @@ struct cop__buffers {
 int cop__buffers_add(struct cop__buffers *buffers, const struct cop__buffer *buffer);
 
 /*
- * A request that is run here. It is in the map from CHECK or RUN on until it is over; whoever
- * calls a callback holds a reference, for that may end it.
+ * A request that is run here. It is in the map from CHECK or RUN on until it is over; its memory
+ * stays until its callbacks have returned, for one of them may end it.
  */
 struct cop__task {
     struct cop_task told;
-    uint64_t handle; /* the node's */
-    uint32_t refs;
+    uint64_t handle;    /* the node's */
+    uint32_t callbacks; /* that have not returned */
     bool is_running, is_done, has_replied, is_over;
     int verdict; /* without HEAL: what `run` returned, until DONE; COP_LATER: nothing */
     struct cop_buf *record;

@@ -24,23 +24,22 @@ static struct cop__task *find(const struct cop_run *run, uint64_t number)
 
 /* ---- life ------------------------------------------------------------------------ */
 
-static void release(struct cop__task *task)
+/* Nobody finds it any more. */
+static void drop(struct cop_run *run, struct cop__task *task)
 {
-    if (--task->refs > 0)
+    if (!task->is_over)
+        cop__map_remove(&run->services.tasks, task->told.number);
+    task->is_over = true;
+}
+
+/* The memory goes when it is over and the last callback has returned. */
+static void reap(struct cop__task *task)
+{
+    if (!task->is_over || task->callbacks > 0)
         return;
     cop_buf_unref(task->record);
     free(task->buffers.items);
     free(task);
-}
-
-/* Nobody finds it any more. The memory goes when the last callback has returned. */
-static void drop(struct cop_run *run, struct cop__task *task)
-{
-    if (task->is_over)
-        return;
-    task->is_over = true;
-    cop__map_remove(&run->services.tasks, task->told.number);
-    release(task);
 }
 
 static void describe(struct cop__task *task, const struct cop_upcall *upcall)
@@ -69,7 +68,6 @@ static struct cop__task *begin(struct cop_run *run, const struct cop_upcall *upc
         free(task);
         return NULL;
     }
-    task->refs = 1;
     task->handle = upcall->handle;
     task->verdict = COP_LATER;
     task->record = cop_buf_ref(record);
@@ -82,14 +80,14 @@ static bool enter(struct cop_run *run, struct cop__task *task)
 {
     bool was = run->is_in_callback;
     run->is_in_callback = true;
-    task->refs++;
+    task->callbacks++;
     return was;
 }
 
 static void leave(struct cop_run *run, struct cop__task *task, bool was)
 {
     run->is_in_callback = was;
-    release(task);
+    task->callbacks--;
 }
 
 /* ---- what a service says --------------------------------------------------------- */
@@ -188,6 +186,7 @@ static void on_check(struct cop_run *run, const struct cop_handlers *handlers,
          status != 0))
         drop(run, task);
     leave(run, task, was);
+    reap(task);
 }
 
 /* At the root: whose call it is. Tokens are calls, and this one has not ended. */
@@ -211,8 +210,10 @@ static void on_run(struct cop_run *run, const struct cop_handlers *handlers,
     struct saying failure = {.status = COP_ENOMEM};
     /* What ended on the way here is not run. */
     if (cop_bcast_nchildren(cop__tcp_node(run->tcp), upcall->handle, 0) < 0) {
-        if (task != NULL)
+        if (task != NULL) {
             drop(run, task);
+            reap(task);
+        }
         return;
     }
     if (task == NULL)
@@ -232,6 +233,7 @@ static void on_run(struct cop_run *run, const struct cop_handlers *handlers,
     if ((task->told.flags & COP_BCAST_HEAL) != 0)
         reply_with_verdict(run, task);
     leave(run, task, was);
+    reap(task);
 }
 
 /* ---- answers of children --------------------------------------------------------- */
@@ -324,13 +326,12 @@ static void tell_sent(struct cop_run *run, const struct cop_handlers *handlers,
 static void finish(struct cop_run *run, const struct cop_handlers *handlers,
                    struct cop__task *task, int status)
 {
-    task->refs++;
     drop(run, task);
     if (handlers != NULL) {
         tell_done(run, handlers, task, status);
         tell_sent(run, handlers, task, status);
     }
-    release(task);
+    reap(task);
 }
 
 void cop__task_conclude(struct cop_run *run, uint64_t number, int status)
@@ -382,12 +383,15 @@ void cop__task_upcall(struct cop_run *run, const struct cop_handlers *handlers,
     struct cop__task *task = find(run, number_of(run, upcall->handle));
     if (task == NULL)
         return;
+    if (upcall->kind == COP_UPCALL_SENT) {
+        finish(run, handlers, task, upcall->status);
+        return;
+    }
     if (upcall->kind == COP_UPCALL_REPLY)
         on_reply(run, handlers, task, upcall);
-    else if (upcall->kind == COP_UPCALL_DONE)
-        tell_done(run, handlers, task, upcall->status);
     else
-        finish(run, handlers, task, upcall->status);
+        tell_done(run, handlers, task, upcall->status);
+    reap(task);
 }
 
 /* ---- the tree -------------------------------------------------------------------- */
