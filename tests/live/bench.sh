@@ -46,4 +46,9 @@ done
 expect 0 coppice bench ts -n 4 --arity 2 --victim root --repeat 1 --repetitions 2
 grep -q '^ *4 *2 root .*(.*(.*(' <<<"$out" || die "$out"
 grep -q '^contention: off by .*: off by' <<<"$out" || die "$out"
+# Calls: each number of them has a line.
+expect 0 coppice bench rpc -n 8 --in-flight 1,100 --rounds 2 --requests 200 --json
+[ "$(field in_flight | paste -sd,)" = 1,100 ] || die "$out"
+[ "$(grep -c '"requests_per_second":{"median":[1-9]' <<<"$out")" = 2 ] || die "$out"
+expect 2 coppice bench rpc --in-flight 0
 assert_nothing_left

@@ -66,6 +66,7 @@ coppice bench ts -n 4 --arity 2 --victim leaf --repeat 1 --repetitions 2 --json 
 check coppice.bench.ts.v1 sed -n 1p "$scratch/ts"
 check coppice.bench.fit.v1 sed -n 2p "$scratch/ts"
 check coppice.bench.tls.v1 coppice bench tls -n 5 --rounds 7 --repetitions 2 --json
+check coppice.bench.rpc.v1 coppice bench rpc -n 4 --in-flight 2 --rounds 2 --requests 4 --json
 check coppice.model.ts.v1 coppice model ts --n 9 --arity 2 --latency 5us --compute 2us --json
 ALSO=coppice.model.ts.v1 check coppice.model.best.v1 \
     coppice model ts --n 9 --best --latency 5us --compute 2us --torus cube --json

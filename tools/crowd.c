@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "crowd.h"
+
+#include "commands.h"
+#include "say.h"
+
+#include <coppice/error.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int reply_one(void *context, struct cop_run *run, struct cop_task *task)
+{
+    int64_t one = 1;
+    (void)context;
+    return cop_reply(run, task->number, 0, &one, sizeof one);
+}
+
+static int start(const struct crowd *crowd, uint32_t self, struct cop_run **out,
+                 char *why, size_t size)
+{
+    struct cop_handlers service = {
+        .size = sizeof service, .service = CROWD_SERVICE, .run = reply_one};
+    struct cop_settings settings = {.size = sizeof settings,
+                                    .cluster = "crowd",
+                                    .instance = 1,
+                                    .addresses = crowd->addresses,
+                                    .count = crowd->n,
+                                    .self = self,
+                                    .detector = "connection",
+                                    .listen_fd = crowd->listeners[self],
+                                    .insecure = true,
+                                    .services = &service,
+                                    .service_count = 1};
+    return cop_start(&settings, out, why, size);
+}
+
+/* ---- the others ------------------------------------------------------------------ */
+
+/* Never returns. Dies with whoever measures. */
+_Noreturn static void serve(struct crowd *crowd, uint32_t self, pid_t parent)
+{
+    struct cop_run *run;
+    char why[200];
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(EXIT_FAILED);
+    for (uint32_t i = 0; i < crowd->n; i++)
+        if (i != self)
+            close(crowd->listeners[i]);
+    if (start(crowd, self, &run, why, sizeof why) != 0) {
+        complain("member %" PRIu32 ": %s", self, why);
+        _exit(EXIT_FAILED);
+    }
+    while (cop_state(run) != COP_RUN_OVER)
+        cop_poll(run, -1);
+    _exit(0);
+}
+
+static int fork_all(struct crowd *crowd)
+{
+    pid_t parent = getpid();
+    for (uint32_t i = 1; i < crowd->n; i++) {
+        pid_t pid = fork();
+        if (pid < 0)
+            return fail(EXIT_FAILED, "no process for member %" PRIu32 ": %s", i,
+                        strerror(errno));
+        if (pid == 0)
+            serve(crowd, i, parent);
+        crowd->pids[crowd->forked++] = pid;
+        close(crowd->listeners[i]);
+        crowd->listeners[i] = -1;
+    }
+    return 0;
+}
+
+/* ---- this one -------------------------------------------------------------------- */
+
+/* All listen before anybody is there, so nobody is missed. */
+static int listen_all(struct crowd *crowd)
+{
+    for (uint32_t i = 0; i < crowd->n; i++) {
+        struct sockaddr_in address = {.sin_family = AF_INET,
+                                      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        struct sockaddr *any = (struct sockaddr *)&address;
+        socklen_t length = sizeof address;
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        crowd->listeners[i] = fd;
+        if (fd < 0 || bind(fd, any, length) != 0 || listen(fd, SOMAXCONN) != 0 ||
+            getsockname(fd, any, &length) != 0)
+            return fail(EXIT_FAILED, "no socket for member %" PRIu32 ": %s", i,
+                        strerror(errno));
+        snprintf(crowd->texts[i], sizeof crowd->texts[i], "tcp:127.0.0.1:%u",
+                 (unsigned)ntohs(address.sin_port));
+        crowd->addresses[i] = crowd->texts[i];
+    }
+    return 0;
+}
+
+static int join(struct crowd *crowd)
+{
+    char why[200];
+    if (start(crowd, 0, &crowd->run, why, sizeof why) != 0)
+        return fail(EXIT_FAILED, "member 0: %s", why);
+    crowd->listeners[0] = -1;
+    while (cop_state(crowd->run) == COP_RUN_JOINING)
+        cop_poll(crowd->run, -1);
+    return 0;
+}
+
+int crowd_open(struct crowd *crowd, uint32_t n)
+{
+    *crowd = (struct crowd){.n = n};
+    for (uint32_t i = 0; i < CROWD_MAX; i++)
+        crowd->listeners[i] = -1;
+    fflush(NULL);
+    int code = listen_all(crowd);
+    if (code == 0)
+        code = fork_all(crowd);
+    if (code == 0)
+        code = join(crowd);
+    if (code)
+        crowd_close(crowd);
+    return code;
+}
+
+void crowd_close(struct crowd *crowd)
+{
+    cop_free(crowd->run);
+    crowd->run = NULL;
+    for (uint32_t i = 0; i < crowd->forked; i++)
+        kill(crowd->pids[i], SIGKILL);
+    for (uint32_t i = 0; i < crowd->forked; i++)
+        while (waitpid(crowd->pids[i], NULL, 0) < 0 && errno == EINTR)
+            continue;
+    for (uint32_t i = 0; i < crowd->n; i++)
+        if (crowd->listeners[i] >= 0)
+            close(crowd->listeners[i]);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COP_TOOLS_CROWD_H
+#define COP_TOOLS_CROWD_H
+
+#include <coppice/service.h>
+#include <sys/types.h>
+
+/*
+ * A cluster for a measurement of calls: this process is member 0, and the others are forked
+ * and serve until they are killed. Over TCP on the loopback, in clear; no file is made.
+ */
+#define CROWD_SERVICE 1u
+#define CROWD_MAX 1024u
+
+struct crowd {
+    struct cop_run *run;
+    uint32_t n;
+    int listeners[CROWD_MAX];
+    char texts[CROWD_MAX][32];
+    const char *addresses[CROWD_MAX];
+    pid_t pids[CROWD_MAX];
+    uint32_t forked;
+};
+
+/* All are members when this returns. 0, or EXIT_FAILED after one line; then all are gone. */
+int crowd_open(struct crowd *crowd, uint32_t n);
+void crowd_close(struct crowd *crowd);
+
+#endif
