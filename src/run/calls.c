@@ -142,7 +142,9 @@ void cop__calls_end(struct cop_run *run, int status)
 {
     while (run->calls != NULL) {
         struct cop__call *call = run->calls;
-        unlink_call(call);
+        run->calls = call->next;
+        if (call->next != NULL)
+            call->next->link = &run->calls;
         finish(run, call, status, NULL);
     }
 }
