@@ -40,7 +40,7 @@ static void *work(void *argument)
             snprintf(now, sizeof now, "rank %u", rank);
         if (strcmp(before, now) != 0)
             printf("%s: was %s, is %s\n", name, before, now);
-        strcpy(before, now);
+        snprintf(before, sizeof before, "%s", now);
         cop_view_unref(view);
     }
     return NULL;

@@ -422,6 +422,7 @@ static void on_invited(void *context, int status, const struct cop_buf *body)
     struct cop_invitation invitation;
     bool is_degraded = false;
     agent->envoy = NULL;
+    COP_ASSERT(body != NULL || status != 0);
     int error = body ? cop__invited_read(body, agent->start, &invitation, &is_degraded)
                      : status;
     if (error) {

@@ -233,6 +233,7 @@ static int read_lines(struct cluster *cluster, const char *path, bool trusted,
     char line[LINE_MAX_BYTES + 1];
     char why[200] = "";
     unsigned number = 1;
+    COP_ASSERT(cluster->text != NULL);
     for (size_t at = 0; at < cluster->size; number++) {
         size_t next = line_at(cluster, at, line);
         int error = 0;

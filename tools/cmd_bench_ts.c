@@ -358,7 +358,9 @@ static int run_all(const struct options *options, const struct ts_config *common
                    const struct numbers *sizes, const struct numbers *arities)
 {
     struct series *series = calloc(1, sizeof *series);
-    int code = series ? 0 : fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
+    int code = 0;
+    if (series == NULL)
+        return fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
     for (uint32_t i = 0; i < sizes->count && code == 0; i++)
         for (uint32_t j = 0; j < arities->count && code == 0; j++) {
             struct ts_config config = *common;

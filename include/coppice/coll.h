@@ -276,7 +276,7 @@ struct cop_bcast_result {
     uint32_t length;
 };
 /* Reads the result of a COMPLETE; `bytes` is borrowed from it. */
-int cop_bcast_result(const struct cop_buf *result, struct cop_bcast_result *out);
+int cop_bcast_result(const struct cop_buf *buf, struct cop_bcast_result *out);
 /* Frees the failures. */
 void cop_bcast_result_free(struct cop_bcast_result *result);
 

@@ -52,25 +52,25 @@ static void release(struct cop_node *node)
  * A frame that lacks one of them waits; all of them come, if they are ever needed.
  */
 struct cop__agreement *cop__agree_find(struct cop_node *node,
-                                       const struct cop_frame *frame, uint64_t number,
-                                       uint64_t of, cop_rank *from)
+                                       const struct cop_frame *frame, uint64_t group,
+                                       uint64_t number, cop_rank *from)
 {
     const struct cop_header *header = &frame->header;
-    struct cop__agree_group *group = cop__agree_group_find(node, number);
-    if (header->epoch > cop_view_epoch(node->view) || !group) {
+    struct cop__agree_group *found = cop__agree_group_find(node, group);
+    if (header->epoch > cop_view_epoch(node->view) || !found) {
         keep(node, frame);
         return NULL;
     }
     cop_rank rank =
-        cop__agree_group_rank(group, header->sender, header->sender_incarnation);
-    if (rank == COP_RANK_NONE || !cop__agree_group_may_open(group, of)) {
+        cop__agree_group_rank(found, header->sender, header->sender_incarnation);
+    if (rank == COP_RANK_NONE || !cop__agree_group_may_open(found, number)) {
         if (rank == COP_RANK_NONE)
             COP__COUNT(node, ignored_stranger);
         else
             COP__COUNT(node, ignored_repeated);
         return NULL;
     }
-    struct cop__agreement *agreement = cop__agree_group_open(node, group, of);
+    struct cop__agreement *agreement = cop__agree_group_open(node, found, number);
     if (!agreement) {
         keep(node, frame);
         return NULL;

@@ -297,7 +297,9 @@ static void begin(struct cop_node *node, struct cop__call *call)
     const struct cop_service *service = cop__service_find(node, call->head.service);
     if (call->head.kind != CALL_RUN) {
         proceed(node, call);
-    } else if (!service) {
+        return;
+    }
+    if (!service) {
         fail_before(node, call, COP_ENOENT, COP_PHASE_SERVICE);
     } else if (call->head.version > service->version) {
         call->lowest = service->version;

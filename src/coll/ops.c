@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/assert.h"
 #include "coll/verdict.h"
 
 #include <stdlib.h>
@@ -184,6 +185,7 @@ static int put_value(struct cop__writer *writer, const struct entry *entries,
     uint32_t total = 0, kept = 0;
     for (uint32_t i = 0; i < count; i++)
         total += entries[i].ranges;
+    COP_ASSERT(total > 0);
     struct cop_id_range *ranges = malloc(2 * (size_t)total * sizeof *ranges);
     if (!ranges)
         return COP_ENOMEM;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/assert.h"
 #include "coll/state.h"
 
 #include <stdlib.h>
@@ -130,6 +131,7 @@ static struct cop__head head_of(const struct cop_node *node,
     name_group(node, group, &head);
     bool rides = base && base->creator == node->self && base->lazy && !base->populated;
     if (kind == CALL_MAKE || (kind == CALL_RUN && rides)) {
+        COP_ASSERT(base != NULL);
         head.definition =
             (struct cop__bytes){base->definition->data, base->definition->length};
         head.flags |= CALL_KEEP;

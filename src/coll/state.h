@@ -44,7 +44,7 @@ int cop__group_create(const struct cop__group_names *names,
                       const struct cop_target *targets, uint32_t count,
                       struct cop__group **out);
 /* Reads a definition. COP_EMALFORMED, COP_ENOMEM. */
-int cop__group_decode(struct cop__bytes definition, struct cop__group **out);
+int cop__group_decode(struct cop__bytes bytes, struct cop__group **out);
 /* Without those at these ranks (sorted). COP_EINVAL: nobody is left. */
 int cop__group_without(const struct cop__group *group, const struct cop_ranks *excluded,
                        struct cop__group **out);
@@ -254,7 +254,7 @@ struct cop__end {
 };
 /* COMPLETE. */
 void cop__call_report(struct cop_node *node, struct cop__call *call, int status,
-                        const struct cop__end *end);
+                      const struct cop__end *end);
 
 /* An own call of which nobody is told how it ended. */
 #define COP__NO_TOKEN UINT64_MAX
@@ -262,7 +262,7 @@ void cop__call_report(struct cop_node *node, struct cop__call *call, int status,
 int cop__coll_submit(struct cop_node *node, const struct cop_request *request);
 /* start.c: an own call over a group: a broadcast, or the making or ending of the group. */
 int cop__coll_start(struct cop_node *node, const struct cop_request *request,
-                    enum cop__call_kind kind, struct cop__group *group);
+                    enum cop__call_kind kind, struct cop__group *base);
 
 /* links.c */
 void cop__trip_measure(struct cop_node *node, cop_id peer, cop_time took_ns);

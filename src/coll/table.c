@@ -415,20 +415,20 @@ int cop__group_submit(struct cop_node *node, const struct cop_request *request)
 
 /* ---- looking --------------------------------------------------------------------- */
 
-const char *cop_group_name(const struct cop_node *node, uint64_t number)
+const char *cop_group_name(const struct cop_node *node, uint64_t group)
 {
-    const struct cop__group *group = cop__group_find(node, number);
-    if (!group || number == COP_GROUP_ALL)
-        return number == COP_GROUP_ALL ? "" : NULL;
-    return group->name;
+    const struct cop__group *found = cop__group_find(node, group);
+    if (!found || group == COP_GROUP_ALL)
+        return group == COP_GROUP_ALL ? "" : NULL;
+    return found->name;
 }
 
-int cop_group_digest(const struct cop_node *node, uint64_t number, uint8_t out[16])
+int cop_group_digest(const struct cop_node *node, uint64_t group, uint8_t out[16])
 {
-    const struct cop__group *group = cop__group_find(node, number);
-    if (!group || number == COP_GROUP_ALL)
+    const struct cop__group *found = cop__group_find(node, group);
+    if (!found || group == COP_GROUP_ALL)
         return COP_ENOENT;
-    memcpy(out, group->digest, sizeof group->digest);
+    memcpy(out, found->digest, sizeof found->digest);
     return 0;
 }
 

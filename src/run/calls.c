@@ -159,7 +159,9 @@ void cop__calls_end(struct cop_run *run, int status)
 {
     while (run->calls != NULL) {
         struct cop__call *call = run->calls;
-        unlink_call(call);
+        run->calls = call->next;
+        if (call->next != NULL)
+            call->next->link = &run->calls;
         cop__call_finish(run, call, status, NULL);
     }
     cop__services_end(run, status);

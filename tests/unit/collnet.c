@@ -71,12 +71,13 @@ static void on_upcall(struct collnet *net, cop_id id, struct cop_buf *record)
     const struct cop_upcall upcall = note->upcall;
     const struct collnet_behaviour *behave = &net->behave[id];
     struct cop_coll coll = {.handle = upcall.handle, .status = behave->check};
+    bool is_time = upcall.kind == COP_UPCALL_RUN
+                       ? behave->replies_at_run
+                       : upcall.kind == COP_UPCALL_DONE && !behave->replies_at_run &&
+                             upcall.status == 0;
     if (upcall.kind == COP_UPCALL_CHECK && !behave->checks_never)
         answer(net, id, COP_REQUEST_CHECKED, &coll, NULL, 0);
-    else if (upcall.kind == COP_UPCALL_RUN && behave->replies_at_run)
-        reply(net, id, upcall.handle);
-    else if (upcall.kind == COP_UPCALL_DONE && !behave->replies_at_run &&
-             upcall.status == 0)
+    else if (is_time)
         reply(net, id, upcall.handle);
     else if (upcall.kind == COP_UPCALL_RESOLVE)
         resolve(net, id, upcall.handle);

@@ -195,7 +195,7 @@ static void test_unsuitable(void **state)
     assert_int_equal(cop__op_make(COP_OP_TOP, 1, 1, odd, &buf), COP_EINVAL);
     assert_false(cop__op_check(COP_OP_SUM, 0, odd));
     assert_false(cop__op_check(COP_OP_STATUS, 0, odd));
-    for (uint8_t op = COP_OP_CONCAT; op < COP_OPS; op++)
+    for (uint8_t op = COP_OP_CONCAT; op < (uint8_t)COP_OPS; op++)
         assert_false(cop__op_check(op, 1, odd));
 }
 
@@ -203,7 +203,7 @@ static void test_unsuitable(void **state)
 static void test_unsorted(void **state)
 {
     (void)state;
-    for (uint8_t op = COP_OP_CONCAT; op < COP_OPS; op++) {
+    for (uint8_t op = COP_OP_CONCAT; op < (uint8_t)COP_OPS; op++) {
         struct cop_buf *high = make(op, 2, 2, 1), *low = make(op, 2, 1, 64);
         uint8_t bytes[128];
         if (op == COP_OP_COUNT || op == COP_OP_HISTOGRAM) {
