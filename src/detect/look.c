@@ -78,7 +78,7 @@ void cop__look_end(struct cop_node *node, struct cop__look *look)
 
 static void send_ping(struct cop_node *node, const struct cop__look *look)
 {
-    struct cop__msg_ping ping = {.number = look->number};
+    struct cop__msg_ping ping = {look->number, cop__lateness_say(node)};
     cop__emit_send(node, look->id, look->incarnation, COP__KIND_PING,
                    cop__encode_ping(&ping));
 }
@@ -111,7 +111,8 @@ void cop__on_ping(struct cop_node *node, const struct cop_frame *frame)
         COP__COUNT(node, ignored_malformed);
         return;
     }
-    struct cop__msg_pong pong = {.number = ping.number};
+    cop__lateness_hear(node, ping.late_us);
+    struct cop__msg_pong pong = {ping.number, cop__lateness_say(node)};
     cop__emit_send(node, frame->header.sender, frame->header.sender_incarnation,
                    COP__KIND_PONG, cop__encode_pong(&pong));
 }
@@ -163,6 +164,7 @@ void cop__on_pong(struct cop_node *node, const struct cop_frame *frame)
         return;
     }
     struct cop__look *look = &senses->looks[i];
+    cop__lateness_hear(node, pong.late_us);
     if (look->measure && node->now - look->asked <= OUTAGE * look->patience)
         measure(senses, node->now - look->asked);
     look->measure = false;

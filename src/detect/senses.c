@@ -11,7 +11,7 @@
 /* Where nothing has a period. */
 #define BASE_NS (200 * COP_MSEC)
 
-static cop_time base_of(const struct cop_node *node)
+cop_time cop__senses_base(const struct cop_node *node)
 {
     const struct cop_detect *settings = cop__detect_settings(node);
     cop_time period = settings->ring_period_ns ? settings->ring_period_ns
@@ -28,7 +28,9 @@ static cop_time at_least(const struct cop_node *node, cop_time least)
     cop_time measured = senses->round_trip + 4 * senses->deviation;
     if (measured < 2 * senses->peak) /* where frames are lost ways are short, or long */
         measured = 2 * senses->peak;
-    cop_time most = PERIODS_MAX * base_of(node);
+    if (measured < cop__lateness_allowance(node))
+        measured = cop__lateness_allowance(node);
+    cop_time most = PERIODS_MAX * cop__senses_base(node);
     measured = measured < most ? measured : most;
     return measured > least ? measured : least;
 }
@@ -36,7 +38,7 @@ static cop_time at_least(const struct cop_node *node, cop_time least)
 /* D6: with the period before the question that is two periods at least. */
 cop_time cop__senses_deadline(const struct cop_node *node)
 {
-    cop_time least = base_of(node);
+    cop_time least = cop__senses_base(node);
     if (cop__senses(node)->round_trip == 0)
         least *= 2;
     cop_time deadline = at_least(node, least);
@@ -47,7 +49,7 @@ cop_time cop__senses_deadline(const struct cop_node *node)
 
 cop_time cop__senses_patience(const struct cop_node *node)
 {
-    return at_least(node, base_of(node) / 2 + 1);
+    return at_least(node, cop__senses_base(node) / 2 + 1);
 }
 
 bool cop__detect_finds_silence(const struct cop_node *node)
@@ -193,25 +195,14 @@ static bool was_away(const struct cop_node *node)
 {
     const struct cop__senses *senses = cop__senses(node);
     return senses->wake != COP_TIME_NEVER && node->now > senses->wake &&
-           node->now - senses->wake > base_of(node) / 2;
+           node->now - senses->wake > cop__senses_base(node) / 2;
 }
 
-/* So many periods late is all that load explains. */
-#define LATE_MAX 4u
-
-/*
- * Where I am late myself others are: on a loaded machine that is known at once, long before
- * answers show it.
- */
 static void note_lateness(struct cop_node *node)
 {
     struct cop__senses *senses = cop__senses(node);
-    if (senses->wake == COP_TIME_NEVER || node->now <= senses->wake)
-        return;
-    cop_time late = node->now - senses->wake, most = LATE_MAX * base_of(node);
-    late = late < most ? late : most;
-    if (late > senses->peak)
-        senses->peak = late;
+    if (senses->wake != COP_TIME_NEVER && node->now > senses->wake)
+        cop__lateness_note(node, node->now - senses->wake);
 }
 
 /* Who is always late must find the dead, too: one question is given time only so often. */
@@ -227,7 +218,7 @@ static cop_time later_of(cop_time a, cop_time b) { return a > b ? a : b; }
 static void credit(struct cop_node *node)
 {
     struct cop__senses *senses = cop__senses(node);
-    cop_time late = node->now - senses->wake, base = base_of(node);
+    cop_time late = node->now - senses->wake, base = cop__senses_base(node);
     COP__COUNT(node, credits);
     for (uint32_t i = 0; i < senses->look_count; i++) {
         struct cop__look *look = &senses->looks[i];

@@ -59,6 +59,12 @@ struct cop__question {
     uint32_t credits;
 };
 
+/* How late somebody was of late at its own deadlines. */
+struct cop__lateness {
+    cop_time worst; /* halved now and then */
+    cop_time since;
+};
+
 /*
  * What a node has that looks for more than refused connections. All deadlines in it are on
  * one timer.
@@ -78,6 +84,7 @@ struct cop__senses {
     uint64_t next_token;
     cop_time round_trip, deviation; /* smoothed; 0: not measured yet */
     cop_time peak;                  /* the longest of late, and fading */
+    struct cop__lateness own_lateness, heard_lateness;
     struct cop__gossip *gossip;     /* NULL: off */
     struct cop_ranks awaited;       /* by those above, at the last scan */
     struct cop__look *looks;
@@ -172,6 +179,17 @@ size_t cop__senses_bytes(const struct cop_node *node);
 /* How long the ring waits for an answer, and how long anybody else does. */
 cop_time cop__senses_deadline(const struct cop_node *node);
 cop_time cop__senses_patience(const struct cop_node *node);
+/* The period of whatever looks for silence. */
+cop_time cop__senses_base(const struct cop_node *node);
+
+/* lateness.c */
+void cop__lateness_note(struct cop_node *node, cop_time late);
+/* What a peer says of itself. */
+void cop__lateness_hear(struct cop_node *node, uint32_t told_us);
+/* What I say of myself. */
+uint32_t cop__lateness_say(struct cop_node *node);
+/* For so long anybody may not get to answer, for all that is known. */
+cop_time cop__lateness_allowance(const struct cop_node *node);
 
 /* look.c */
 enum cop__sight {

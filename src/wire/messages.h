@@ -69,8 +69,8 @@
     U8(major) U8(minor) U16(reason) BYTES(text)
 #define COP__FIELDS_news(U8, U16, U32, U64, BYTES, LIST) LIST(beliefs, belief)
 
-#define COP__FIELDS_ping(U8, U16, U32, U64, BYTES, LIST) U32(number)
-#define COP__FIELDS_pong(U8, U16, U32, U64, BYTES, LIST) U32(number)
+#define COP__FIELDS_ping(U8, U16, U32, U64, BYTES, LIST) U32(number) U32(late_us)
+#define COP__FIELDS_pong(U8, U16, U32, U64, BYTES, LIST) U32(number) U32(late_us)
 #define COP__FIELDS_witness(U8, U16, U32, U64, BYTES, LIST)                                \
     U64(token) U32(suspect) U64(incarnation) U64(patience_ns)
 #define COP__FIELDS_witnessed(U8, U16, U32, U64, BYTES, LIST)                              \

@@ -208,6 +208,53 @@ static void test_the_deadline_knows_my_own_lateness(void **state)
     solo_destroy(solo);
 }
 
+/* How late the others are they say; that counts as my own, and is forgotten in time. */
+static void test_the_deadline_knows_the_lateness_of_others(void **state)
+{
+    (void)state;
+    struct solo *solo = create(7);
+    cop_id peer = neighbour(solo);
+    solo_pong(solo, peer);
+    struct cop__msg_ping ping = {.number = 1, .late_us = 50000};
+    solo_recv(solo, 6, COP__KIND_PING, cop__encode_ping(&ping));
+    solo_run(solo, solo->now + PERIOD);
+    assert_true(solo->stats.deadline_ns == 3 * PERIOD);
+    /* What somebody claims is not believed without end. */
+    ping.late_us = UINT32_MAX;
+    solo_recv(solo, 6, COP__KIND_PING, cop__encode_ping(&ping));
+    for (int i = 0; i < 400; i++) {
+        solo_pong(solo, peer);
+        solo_run(solo, solo->now + PERIOD);
+        if (i == 0)
+            assert_true(solo->stats.deadline_ns == 24 * PERIOD);
+    }
+    assert_true(solo->stats.deadline_ns == 6 * PERIOD);
+    assert_int_equal(solo->stats.accusations, 0);
+    solo_destroy(solo);
+}
+
+/* And I say how late I was, to whom I ask and to whoever asks. */
+static void test_lateness_is_told(void **state)
+{
+    (void)state;
+    struct solo *solo = create(7);
+    struct cop_event tick = {.kind = COP_EVENT_TICK};
+    solo_pong(solo, neighbour(solo));
+    solo->now = cop_deadline(solo->node) + PERIOD / 4;
+    solo_forget(solo);
+    assert_int_equal(solo_event(solo, &tick), 0);
+    struct cop__msg_ping ping = {.number = 1};
+    solo_recv(solo, 6, COP__KIND_PING, cop__encode_ping(&ping));
+    const struct cop_buf *asked = solo_frame(solo, COP__KIND_PING, 0)->frame.payload;
+    const struct cop_buf *answer = solo_frame(solo, COP__KIND_PONG, 0)->frame.payload;
+    struct cop__msg_pong pong;
+    assert_int_equal(cop__decode_ping(asked->data, asked->length, &ping), 0);
+    assert_int_equal(cop__decode_pong(answer->data, answer->length, &pong), 0);
+    assert_int_equal(ping.late_us, PERIOD / 4 / COP_USEC);
+    assert_int_equal(pong.late_us, PERIOD / 4 / COP_USEC);
+    solo_destroy(solo);
+}
+
 /* D8: who is late every time finds the dead all the same. */
 static void test_always_late_is_no_excuse(void **state)
 {
@@ -307,6 +354,8 @@ int main(void)
         cmocka_unit_test(test_the_deadline_follows_the_way),
         cmocka_unit_test(test_the_deadline_remembers_the_longest),
         cmocka_unit_test(test_the_deadline_knows_my_own_lateness),
+        cmocka_unit_test(test_the_deadline_knows_the_lateness_of_others),
+        cmocka_unit_test(test_lateness_is_told),
         cmocka_unit_test(test_always_late_is_no_excuse),
         cmocka_unit_test(test_a_jump_is_credited),
         cmocka_unit_test(test_the_ring_follows_suspicions),
