@@ -71,8 +71,9 @@ struct cop_filter_out {
 enum cop_filter_flag {
     /* join(a, a) = a: a packet may be counted twice without harm. */
     COP_FILTER_IDEMPOTENT = 1,
-    /* A state stays small however many waves are joined, so that all of them can be kept in
-     * one. A filter without it is for the packets of one wave. */
+    /* A state grows with how much is different in it, not with how many waves were joined, so
+     * that all of them can be kept in one. A filter without it is for the packets of one
+     * wave. */
     COP_FILTER_CUMULATIVE = 2,
 };
 #define COP_FILTER_FLAGS_ALL 3u
