@@ -23,7 +23,8 @@ struct cop_span cop__ranges_get(struct cop__reader *reader)
 {
     struct cop_span set = {reader->at, 0};
     struct cop__range range;
-    struct cop__ranges ranges = {.left = cop__get_varint(reader), .reader = *reader};
+    struct cop__ranges ranges = {.left = cop__get_varint(reader)};
+    ranges.reader = *reader;
     while (ranges.left > 0 && !ranges.reader.failed)
         read_range(&ranges, &range);
     *reader = ranges.reader;
