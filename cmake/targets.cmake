@@ -48,7 +48,8 @@ target_link_libraries(coppice_net PRIVATE coppice_flags coppice_system
 
 coppice_sources(sources coppice_run ${PROJECT_SOURCE_DIR}/src/run/*.c)
 add_library(coppice_run STATIC ${sources})
-target_link_libraries(coppice_run PRIVATE coppice_flags coppice_system PUBLIC coppice_net)
+target_link_libraries(coppice_run PRIVATE coppice_flags coppice_system
+                                  PUBLIC coppice_net ${CMAKE_DL_LIBS})
 
 foreach(part coppice_pure coppice_sim coppice_net coppice_run)
     target_include_directories(${part} PUBLIC ${PROJECT_SOURCE_DIR}/include
@@ -94,8 +95,10 @@ foreach(shipped coppice_shared coppice_static)
         $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
     target_link_libraries(${shipped} PRIVATE $<BUILD_INTERFACE:coppice_flags>)
 endforeach()
-target_link_libraries(coppice_shared PRIVATE PkgConfig::LIBUV OpenSSL::SSL Threads::Threads)
-target_link_libraries(coppice_static PUBLIC PkgConfig::LIBUV OpenSSL::SSL Threads::Threads)
+target_link_libraries(coppice_shared PRIVATE PkgConfig::LIBUV OpenSSL::SSL Threads::Threads
+                                             ${CMAKE_DL_LIBS})
+target_link_libraries(coppice_static PUBLIC PkgConfig::LIBUV OpenSSL::SSL Threads::Threads
+                                            ${CMAKE_DL_LIBS})
 add_library(coppice::coppice ALIAS coppice_shared)
 add_library(coppice::static ALIAS coppice_static)
 
