@@ -5,7 +5,7 @@
 # each add one do not meet in this list. CONFIGURE_DEPENDS makes every build look again.
 
 # Folders of the pure core: no I/O, no clock, no thread. tests/style holds them to it.
-set(COPPICE_PURE_FOLDERS base wire tree view node roster detect sweep member letter agree probe coll
+set(COPPICE_PURE_FOLDERS base wire filter tree view node roster detect sweep member letter agree probe coll
                           stack)
 
 # coppice_sources(<out> <target> <pattern>...): what the patterns find, or an empty
@@ -48,7 +48,8 @@ target_link_libraries(coppice_net PRIVATE coppice_flags coppice_system
 
 coppice_sources(sources coppice_run ${PROJECT_SOURCE_DIR}/src/run/*.c)
 add_library(coppice_run STATIC ${sources})
-target_link_libraries(coppice_run PRIVATE coppice_flags coppice_system PUBLIC coppice_net)
+target_link_libraries(coppice_run PRIVATE coppice_flags coppice_system
+                                  PUBLIC coppice_net ${CMAKE_DL_LIBS})
 
 coppice_sources(sources coppice_boot ${PROJECT_SOURCE_DIR}/src/boot/*.c)
 add_library(coppice_boot STATIC ${sources})
@@ -108,7 +109,8 @@ foreach(shipped coppice_shared coppice_static)
 endforeach()
 target_link_libraries(coppice_shared PRIVATE PkgConfig::LIBUV OpenSSL::SSL Threads::Threads
                                              ${CMAKE_DL_LIBS})
-target_link_libraries(coppice_static PUBLIC PkgConfig::LIBUV OpenSSL::SSL Threads::Threads)
+target_link_libraries(coppice_static PUBLIC PkgConfig::LIBUV OpenSSL::SSL Threads::Threads
+                                            ${CMAKE_DL_LIBS})
 add_library(coppice::coppice ALIAS coppice_shared)
 add_library(coppice::static ALIAS coppice_static)
 

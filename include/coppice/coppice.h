@@ -8,6 +8,7 @@
 #include <coppice/buf.h>
 #include <coppice/coll.h>
 #include <coppice/error.h>
+#include <coppice/filter.h>
 #include <coppice/log.h>
 #include <coppice/node.h>
 #include <coppice/run.h>

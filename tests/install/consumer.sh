@@ -26,6 +26,11 @@ for header in "$prefix"/include/coppice/*.h; do
 done
 echo "headers: ok"
 
+# The example of a filter is built by its own makefile, with nothing but what was installed.
+cp "$SOURCE"/examples/filter/* "$scratch"
+make -s -C "$scratch" CC="$CC" median.so
+"$prefix/bin/coppice" filter check "$scratch/median.so" --runs 20
+
 run() {
     echo -n "$1: "
     LD_LIBRARY_PATH=$libdir "$2"

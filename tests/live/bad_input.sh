@@ -26,6 +26,11 @@ for command in up down ps probe kill restart bench 'bench contention' 'bench ts'
     bad 2 'unknown option --frob' coppice $command --frob
     bad 2 'unknown option -Z' coppice $command -Z
 done
+bad 2 'an operand is missing' coppice filter
+bad 2 "list or check, not 'x'" coppice filter x
+bad 2 'check what?' coppice filter check
+bad 2 "'/dev/null' is neither built in" coppice filter check /dev/null
+bad 2 "cannot load '/dev/null'" coppice filter list /dev/null
 bad 2 'a value is missing after --shape' coppice up --shape
 bad 2 'this option takes no value: --json=1' coppice ps --json=1
 bad 2 'unexpected operand x' coppice down x

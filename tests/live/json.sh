@@ -70,6 +70,8 @@ check coppice.bench.rpc.v1 coppice bench rpc -n 4 --in-flight 2 --rounds 2 --req
 check coppice.model.ts.v1 coppice model ts --n 9 --arity 2 --latency 5us --compute 2us --json
 ALSO=coppice.model.ts.v1 check coppice.model.best.v1 \
     coppice model ts --n 9 --best --latency 5us --compute 2us --torus cube --json
+check coppice.filter.v1 coppice filter list --json
+check coppice.filter.check.v1 coppice filter check sum --runs 5 --json
 check coppice.tree.v1 coppice tree radix:4 9 --dead 1 --json
 check coppice.sim.v1 coppice sim --protocol probe --nodes 20 --seed 1 --json
 check coppice.swarm.v1 coppice sim --swarm --seeds 3 --json

@@ -4,9 +4,10 @@
 # own is always allowed. A folder that is not in the table is an error: give it a row.
 . "$(dirname "$0")/lib.sh"
 
-# A layer of the core may include every layer before it; wire and tree know only base.
+# A layer of the core may include every layer before it; wire and tree know only base, and filter these alone.
 table="base:
 wire: base
+filter: base wire
 tree: base
 view: base wire tree
 node: base wire tree view
@@ -83,5 +84,5 @@ bad=$(
             }'
     done
 )
-verdict "$bad" "Includes must point down: base < wire, tree < view < node < roster <
+verdict "$bad" "Includes must point down: base < wire, tree < filter, view < node < roster <
 detect < sweep < member < letter < agree, probe, coll < stack < sim | net < run < boot < tools. See ARCHITECTURE.md."

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "filter/filter.h"
+
+#include "filter/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct cop_span span_of(const struct cop_buf *buf)
+{
+    return (struct cop_span){buf->data, buf->length};
+}
+
+/* ---- tables ---------------------------------------------------------------------- */
+
+static bool name_is_good(const char *name)
+{
+    size_t length = strlen(name);
+    if (length == 0 || length > COP_FILTER_NAME_MAX || name[0] < 'a' || name[0] > 'z')
+        return false;
+    return strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == length;
+}
+
+/* Every word is a type (or the only one is "any"), and each input has its output. */
+static bool types_are_good(const struct cop_filter *filter)
+{
+    for (uint32_t i = 0;; i++) {
+        struct cop_span in = cop__type_at(filter->inputs, i);
+        struct cop_span out = cop__type_at(filter->outputs, i);
+        struct cop__type type;
+        if (in.length == 0 || out.length == 0)
+            return i > 0 && in.length == out.length;
+        bool any = in.length == 3 && memcmp(in.bytes, "any", 3) == 0;
+        if (!any && cop__type_parse((const char *)in.bytes, in.length, &type))
+            return false;
+        if (cop__type_parse((const char *)out.bytes, out.length, &type))
+            return false;
+    }
+}
+
+int cop_filter_valid(const struct cop_filter *filter, const char **why)
+{
+    const char *sink;
+    why = why ? why : &sink;
+    *why = "it was made for another version of the library";
+    if (filter->abi != COP_FILTER_ABI)
+        return COP_EVERSION;
+    *why = "it has no name, no line about itself, or no name of its states";
+    if (!filter->name || !filter->about || !filter->state ||
+        !name_is_good(filter->name))
+        return COP_EINVAL;
+    *why = "it has flags that are not known";
+    if (filter->flags & ~COP_FILTER_FLAGS_ALL)
+        return COP_EINVAL;
+    *why = "its inputs and outputs are not two lists of types, of the same length";
+    if (!filter->inputs || !filter->outputs || !types_are_good(filter))
+        return COP_EINVAL;
+    *why = "one of its functions is missing";
+    if (!filter->init || !filter->lift || !filter->join || !filter->diff ||
+        !filter->check || !filter->result)
+        return COP_EINVAL;
+    *why = "";
+    return 0;
+}
+
+const char *cop_filter_output(const struct cop_filter *filter, const char *type,
+                              char room[COP_FILTER_NAME_MAX + 1])
+{
+    if (cop_type_valid(type))
+        return NULL;
+    uint32_t place = cop__type_place(filter->inputs, type, (uint32_t)strlen(type));
+    if (place == UINT32_MAX)
+        return NULL;
+    struct cop_span word = cop__type_at(filter->outputs, place);
+    if (word.length > COP_FILTER_NAME_MAX)
+        return NULL;
+    memcpy(room, word.bytes, word.length);
+    room[word.length] = '\0';
+    return room;
+}
+
+/* ---- calls, contained ------------------------------------------------------------ */
+
+/* A code that a filter may return; another one is a broken word too. */
+static int judged(int error)
+{
+    bool known = error == 0 || error == COP_EINVAL || error == COP_EMALFORMED ||
+                 error == COP_ETOOBIG || error == COP_ENOMEM || error == COP_ENOENT;
+    return known ? error : COP_EBUG;
+}
+
+/* Ours have tests in place of this. */
+static int take_state(const struct cop_filter *filter, struct cop__sink *sink,
+                      int error, struct cop_buf **out)
+{
+    struct cop_buf *buf;
+    error = cop__sink_take(sink, judged(error), &buf);
+    if (error)
+        return error;
+    if (!cop__filter_is_ours(filter) && filter->check(span_of(buf)) != 0) {
+        cop_buf_unref(buf);
+        return COP_EBUG;
+    }
+    *out = buf;
+    return 0;
+}
+
+int cop_filter_init(const struct cop_filter *filter, const char *type,
+                    const char *params, struct cop_buf **out)
+{
+    char room[COP_FILTER_NAME_MAX + 1];
+    struct cop__sink sink;
+    if (cop_filter_output(filter, type, room) == NULL ||
+        strlen(params) > COP_FILTER_PARAMS_MAX)
+        return COP_EINVAL;
+    cop__sink_init(&sink, COP_FILTER_STATE_MAX);
+    return take_state(filter, &sink, filter->init(type, params, &sink.out), out);
+}
+
+int cop_filter_lift(const struct cop_filter *filter, const struct cop_buf *empty,
+                    const struct cop_packet *packet, struct cop_buf **out)
+{
+    char room[COP_FILTER_NAME_MAX + 1];
+    struct cop__sink sink;
+    if (packet->data.length > COP_PACKET_MAX)
+        return COP_ETOOBIG;
+    if (cop_filter_output(filter, packet->type, room) == NULL ||
+        cop_type_check(packet->type, packet->data))
+        return COP_EINVAL;
+    cop__sink_init(&sink, COP_FILTER_STATE_MAX);
+    return take_state(filter, &sink, filter->lift(span_of(empty), packet, &sink.out),
+                      out);
+}
+
+static bool is_same(const struct cop_buf *a, const struct cop_buf *b)
+{
+    return a->length == b->length && memcmp(a->data, b->data, a->length) == 0;
+}
+
+int cop_filter_join(const struct cop_filter *filter, struct cop_buf *a,
+                    struct cop_buf *b, struct cop_buf **out)
+{
+    struct cop__sink sink;
+    struct cop_buf *joined;
+    cop__sink_init(&sink, COP_FILTER_STATE_MAX);
+    int error = take_state(filter, &sink,
+                           filter->join(span_of(a), span_of(b), &sink.out), &joined);
+    if (error)
+        return error;
+    struct cop_buf *same = is_same(joined, a) ? a : is_same(joined, b) ? b : NULL;
+    if (same) {
+        cop_buf_unref(joined);
+        joined = cop_buf_ref(same);
+    }
+    *out = joined;
+    return 0;
+}
+
+/* Neighbours first: a large state is copied log(count) times instead of count times. */
+static int fold_level(const struct cop_filter *filter, struct cop_buf **states,
+                      uint32_t *count)
+{
+    uint32_t kept = 0;
+    int error = 0;
+    for (uint32_t i = 0; i < *count; i += 2) {
+        struct cop_buf *joined = NULL;
+        if (error == 0 && i + 1 < *count)
+            error = cop_filter_join(filter, states[i], states[i + 1], &joined);
+        else if (error == 0)
+            joined = cop_buf_ref(states[i]);
+        cop_buf_unref(states[i]);
+        if (i + 1 < *count)
+            cop_buf_unref(states[i + 1]);
+        if (joined)
+            states[kept++] = joined;
+    }
+    *count = kept;
+    return error;
+}
+
+int cop_filter_fold(const struct cop_filter *filter, struct cop_buf *empty,
+                    struct cop_buf *const *states, uint32_t count, struct cop_buf **out)
+{
+    int error = 0;
+    if (count == 0) {
+        *out = cop_buf_ref(empty);
+        return 0;
+    }
+    struct cop_buf **kept = malloc(count * sizeof *kept);
+    if (!kept)
+        return COP_ENOMEM;
+    for (uint32_t i = 0; i < count; i++)
+        kept[i] = cop_buf_ref(states[i]);
+    while (error == 0 && count > 1)
+        error = fold_level(filter, kept, &count);
+    if (error == 0)
+        *out = kept[0];
+    else
+        for (uint32_t i = 0; i < count; i++)
+            cop_buf_unref(kept[i]);
+    free(kept);
+    return error;
+}
+
+int cop_filter_diff(const struct cop_filter *filter, const struct cop_buf *now,
+                    const struct cop_buf *old, struct cop_buf **out)
+{
+    struct cop__sink sink;
+    cop__sink_init(&sink, COP_FILTER_STATE_MAX);
+    return take_state(filter, &sink,
+                      filter->diff(span_of(now), span_of(old), &sink.out), out);
+}
+
+int cop_filter_check(const struct cop_filter *filter, const struct cop_buf *empty,
+                     struct cop_span state)
+{
+    struct cop__sink sink;
+    if (state.length > COP_FILTER_STATE_MAX)
+        return COP_ETOOBIG;
+    if (filter->check(state) != 0)
+        return COP_EMALFORMED;
+    /* Only the filter knows where its parameters are; joining compares them. */
+    cop__sink_init(&sink, COP_FILTER_STATE_MAX);
+    int error = judged(filter->join(span_of(empty), state, &sink.out));
+    cop__sink_drop(&sink);
+    return error;
+}
+
+int cop_filter_result(const struct cop_filter *filter, const char *type,
+                      const struct cop_buf *state, struct cop_buf **out)
+{
+    char room[COP_FILTER_NAME_MAX + 1];
+    struct cop__sink sink;
+    struct cop_buf *buf;
+    const char *output = cop_filter_output(filter, type, room);
+    if (output == NULL)
+        return COP_EINVAL;
+    cop__sink_init(&sink, COP_FILTER_STATE_MAX);
+    int error = filter->result(span_of(state), &sink.out);
+    error = cop__sink_take(&sink, judged(error), &buf);
+    if (error)
+        return error;
+    if (cop_type_check(output, span_of(buf))) {
+        cop_buf_unref(buf);
+        return COP_EBUG;
+    }
+    *out = buf;
+    return 0;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COP_FILTER_FILTER_H
+#define COP_FILTER_FILTER_H
+
+#include <coppice/filter.h>
+
+/* The built-in filters, in the order in which they are listed. */
+#define COP__FILTERS(X)                                                                \
+    X(min)                                                                             \
+    X(max)                                                                             \
+    X(sum)                                                                             \
+    X(count)                                                                           \
+    X(mean)                                                                            \
+    X(variance)                                                                        \
+    X(union)                                                                           \
+    X(concat)                                                                          \
+    X(histogram)                                                                       \
+    X(top)                                                                             \
+    X(quantiles)                                                                       \
+    X(distinct)                                                                        \
+    X(classes)                                                                         \
+    X(aligned)                                                                         \
+    X(skew)                                                                            \
+    X(graph)                                                                           \
+    X(stacks)
+
+#define COP__FILTER_DECLARE(name) extern const struct cop_filter cop__filter_##name;
+COP__FILTERS(COP__FILTER_DECLARE)
+#undef COP__FILTER_DECLARE
+
+bool cop__filter_is_ours(const struct cop_filter *filter);
+
+#endif

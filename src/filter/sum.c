@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "filter/filter.h"
+#include "filter/number.h"
+
+/*
+ * sum, of numbers and of arrays element by element (where one is shorter, the longer one
+ * stands). The body is one sum for each element, none while there was no packet. Doubles
+ * are added exactly and rounded once, in the result; so their sum is the same in every
+ * order, without a list of who sent what.
+ */
+
+#define INPUTS "u64 i64 f64 u64[] i64[] f64[]"
+
+static int read(struct cop_span bytes, struct cop__state *out, struct cop__type *type)
+{
+    if (cop__state_read(bytes, out) || !cop__state_is(out, INPUTS, 0) ||
+        cop__type_parse(out->type, out->type_length, type))
+        return COP_EMALFORMED;
+    return 0;
+}
+
+static bool is_left(const struct cop__reader *reader)
+{
+    return !reader->failed && reader->at < reader->end;
+}
+
+static int check(struct cop_span bytes)
+{
+    struct cop__state state;
+    struct cop__type type;
+    struct cop__number number;
+    uint32_t count = 0;
+    if (read(bytes, &state, &type))
+        return COP_EMALFORMED;
+    for (; is_left(&state.body); count++)
+        cop__number_get(&state.body, type.base, &number);
+    if (state.body.failed || (!type.array && count > 1) ||
+        (type.count && count != 0 && count != type.count))
+        return COP_EMALFORMED;
+    return 0;
+}
+
+static int init(const char *type, const char *params, struct cop_filter_out *out)
+{
+    return *params ? COP_EINVAL : cop__head_put(out, type, NULL, 0);
+}
+
+static int lift(struct cop_span empty, const struct cop_packet *packet,
+                struct cop_filter_out *out)
+{
+    struct cop__state state;
+    struct cop__type type;
+    struct cop__number number;
+    if (read(empty, &state, &type))
+        return COP_EMALFORMED;
+    cop_filter_put(out, state.head.bytes, state.head.length);
+    for (uint32_t i = 0; i + 8 <= packet->data.length; i += 8) {
+        cop__number_from(&number, type.base,
+                         cop_filter_get_u64(packet->data.bytes + i));
+        cop__number_put(out, &number);
+    }
+    return out->error;
+}
+
+typedef void combine(struct cop__number *a, const struct cop__number *b);
+
+/* Both at once while there are both; what is left of either is combined with nothing. */
+static int walk(struct cop_span a, struct cop_span b, combine *with,
+                struct cop_filter_out *out)
+{
+    struct cop__state left, right;
+    struct cop__type type;
+    int error = cop__state_read_pair(a, b, &left, &right);
+    if (error || (error = read(a, &left, &type)))
+        return error;
+    cop_filter_put(out, left.head.bytes, left.head.length);
+    while (is_left(&left.body) || is_left(&right.body)) {
+        struct cop__number x, y;
+        if (is_left(&left.body))
+            cop__number_get(&left.body, type.base, &x);
+        else
+            cop__number_zero(&x, type.base);
+        if (is_left(&right.body)) {
+            cop__number_get(&right.body, type.base, &y);
+            with(&x, &y);
+        }
+        if (left.body.failed || right.body.failed)
+            return COP_EMALFORMED;
+        cop__number_put(out, &x);
+    }
+    return out->error;
+}
+
+static int join(struct cop_span a, struct cop_span b, struct cop_filter_out *out)
+{
+    return walk(a, b, cop__number_add, out);
+}
+
+static int diff(struct cop_span now, struct cop_span old, struct cop_filter_out *out)
+{
+    return walk(now, old, cop__number_subtract, out);
+}
+
+static int result(struct cop_span bytes, struct cop_filter_out *out)
+{
+    struct cop__state state;
+    struct cop__type type;
+    struct cop__number number;
+    if (read(bytes, &state, &type))
+        return COP_EMALFORMED;
+    if (!type.array && !is_left(&state.body)) {
+        cop__number_zero(&number, type.base);
+        return cop__number_result(out, &number);
+    }
+    while (is_left(&state.body)) {
+        cop__number_get(&state.body, type.base, &number);
+        cop__number_result(out, &number);
+    }
+    return state.body.failed ? COP_EMALFORMED : out->error;
+}
+
+const struct cop_filter cop__filter_sum = {
+    .abi = COP_FILTER_ABI,
+    .flags = COP_FILTER_CUMULATIVE,
+    .name = "sum",
+    .about = "the exact sum, of arrays at each place",
+    .state = "sum/1",
+    .inputs = INPUTS,
+    .outputs = "i128 i128 f64 i128[] i128[] f64[]",
+    .init = init,
+    .lift = lift,
+    .join = join,
+    .diff = diff,
+    .check = check,
+    .result = result,
+};
