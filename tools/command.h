@@ -32,7 +32,9 @@
     X(SIGNAL, 17, "keeper: send members a signal")                                     \
     X(RESTART, 18, "keeper: start members again")                                      \
     X(DOWN, 19, "keeper: stop everything")                                             \
-    X(JOIN, 20, "keeper: start a new member, which joins")
+    X(JOIN, 20, "keeper: start a new member, which joins")                             \
+    X(EXEC, 32, "agent: have members run a command; see exec.h")                       \
+    X(CANCEL, 33, "agent: end the run of this number")
 
 enum verb {
 #define COP_VERB_ENUM(name, number, text) VERB_##name = number,
