@@ -237,15 +237,23 @@ struct cop_failure *exec_call_fate(const struct exec_call *call, cop_id id)
                                                                    : NULL;
 }
 
-/* Everybody in the view, or those who were named. */
+/* Everybody but those who left with a goodbye: who was lost is to be named. */
+static int find_all(struct exec_call *call, const struct cop_view *view)
+{
+    struct cop_member member;
+    int error = 0;
+    for (cop_id id = 0; id < cop_view_slots(view) && !error; id++)
+        if (cop_view_member(view, id, &member) == 0 && member.presence != COP_LEFT)
+            error = cop_ranks_push(&call->meant, id);
+    return error;
+}
+
+/* Everybody, or those who were named. */
 static int find_meant(struct exec_call *call)
 {
     const struct cop_view *view = view_of(call->exec);
     struct cop__list ids = call->order.ids;
-    int error = 0;
-    for (cop_id id = cop_view_next(view, COP_ID_NONE);
-         ids.count == 0 && id != COP_ID_NONE && !error; id = cop_view_next(view, id))
-        error = cop_ranks_push(&call->meant, id);
+    int error = ids.count == 0 ? find_all(call, view) : 0;
     for (uint32_t i = 0; i < ids.count && !error; i++) {
         struct cop_id_range range = exec_range_at(ids, i);
         if (range.first > range.last || range.last >= cop_view_slots(view))
