@@ -4,6 +4,7 @@
 #include "agent_parts.h"
 #include "base/assert.h"
 #include "commands.h"
+#include "echo.h"
 #include "exec.h"
 #include "net/tls/tls.h"
 #include "privileges.h"
@@ -268,7 +269,13 @@ static void on_installed(void *context, struct cop_view *view)
 static void on_upcall(void *context, struct cop_buf *record)
 {
     struct agent *agent = context;
-    exec_upcall(agent->exec, record);
+    struct cop_upcall upcall;
+    if (cop_upcall_read(record, &upcall) != 0 || upcall.kind != COP_UPCALL_RUN)
+        return;
+    if (upcall.service == EXEC_SERVICE)
+        exec_upcall(agent->exec, &upcall);
+    else if (upcall.service == ECHO_SERVICE)
+        echo_answer(agent->tcp, ++agent->runs.next_token, &upcall);
 }
 
 static void on_deliver(void *context, cop_id from, cop_incarnation incarnation,
@@ -357,6 +364,7 @@ static void on_failed(void *context, int error)
 /* What agents do for each other. */
 static const struct cop_service services[] = {
     {EXEC_SERVICE, EXEC_VERSION, COP_WANTS(COP_UPCALL_RUN)},
+    {ECHO_SERVICE, ECHO_VERSION, COP_WANTS(COP_UPCALL_RUN)},
 };
 
 static int start_node(struct agent *agent, struct cop_view *view)

@@ -142,12 +142,9 @@ void exec_deliver(struct exec *exec, cop_id from, const struct cop_buf *bytes)
         take_note(exec, from, &note);
 }
 
-void exec_upcall(struct exec *exec, const struct cop_buf *record)
+void exec_upcall(struct exec *exec, const struct cop_upcall *upcall)
 {
-    struct cop_upcall upcall;
-    if (cop_upcall_read(record, &upcall) == 0 && upcall.service == EXEC_SERVICE &&
-        upcall.kind == COP_UPCALL_RUN)
-        exec_member_question(exec, &upcall);
+    exec_member_question(exec, upcall);
 }
 
 bool exec_complete(struct exec *exec, uint64_t token, int status,

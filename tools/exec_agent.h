@@ -6,6 +6,8 @@
 #include "net/tcp/driver.h"
 #include "serve.h"
 
+#include <coppice/coll.h>
+
 /*
  * All that an agent has to do with `coppice exec`: as a member it runs commands (member side),
  * and for a command on its socket it has others run them (root side). See exec.h.
@@ -33,7 +35,8 @@ void exec_close(struct exec *exec);
 void exec_set_node(struct exec *exec, struct cop__tcp *tcp, cop_id self,
                    bool has_letters);
 /* What the driver has to tell. */
-void exec_upcall(struct exec *exec, const struct cop_buf *record);
+/* RUN of the service EXEC. */
+void exec_upcall(struct exec *exec, const struct cop_upcall *upcall);
 void exec_deliver(struct exec *exec, cop_id from, const struct cop_buf *bytes);
 bool exec_complete(struct exec *exec, uint64_t token, int status,
                    struct cop_buf *result);
