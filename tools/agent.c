@@ -4,6 +4,8 @@
 #include "agent_parts.h"
 #include "base/assert.h"
 #include "commands.h"
+#include "echo.h"
+#include "exec.h"
 #include "net/tls/tls.h"
 #include "privileges.h"
 #include "say.h"
@@ -55,6 +57,8 @@ static void close_node(struct agent *agent, int why)
 {
     runs_end(&agent->runs, why);
     answer_all(agent, why);
+    if (agent->exec != NULL)
+        exec_set_node(agent->exec, NULL, COP_ID_NONE, false);
     if (agent->tcp != NULL)
         cop__tcp_close(agent->tcp, NULL);
     agent->tcp = agent->runs.tcp = NULL;
@@ -68,6 +72,9 @@ void agent_stop(struct agent *agent, int code)
     agent->code = code;
     close_node(agent, COP_ESTATE);
     runs_close(&agent->runs);
+    if (agent->exec != NULL)
+        exec_close(agent->exec);
+    agent->exec = NULL;
     if (agent->envoy != NULL)
         cop__envoy_close(agent->envoy);
     agent->envoy = NULL;
@@ -237,7 +244,8 @@ static void on_complete(void *context, uint64_t token, int status,
                         struct cop_buf *result)
 {
     struct agent *agent = context;
-    if (!answer_complete(agent, token, status, result))
+    if (!answer_complete(agent, token, status, result) &&
+        !exec_complete(agent->exec, token, status, result))
         runs_complete(&agent->runs, token, status, result);
 }
 
@@ -254,7 +262,28 @@ static void on_installed(void *context, struct cop_view *view)
         agent->was_member = true;
     if (agent->roll.is_member && !was_member)
         tell_parent(agent, false);
+    exec_installed(agent->exec, view);
     answer_change(agent);
+}
+
+static void on_upcall(void *context, struct cop_buf *record)
+{
+    struct agent *agent = context;
+    struct cop_upcall upcall;
+    if (cop_upcall_read(record, &upcall) != 0 || upcall.kind != COP_UPCALL_RUN)
+        return;
+    if (upcall.service == EXEC_SERVICE)
+        exec_upcall(agent->exec, &upcall);
+    else if (upcall.service == ECHO_SERVICE)
+        echo_answer(agent->tcp, ++agent->runs.next_token, &upcall);
+}
+
+static void on_deliver(void *context, cop_id from, cop_incarnation incarnation,
+                       struct cop_buf *bytes)
+{
+    struct agent *agent = context;
+    (void)incarnation;
+    exec_deliver(agent->exec, from, bytes);
 }
 
 static void on_degraded(void *context, bool is_degraded)
@@ -332,6 +361,12 @@ static void on_failed(void *context, int error)
 
 /* ---- a node ---------------------------------------------------------------------- */
 
+/* What agents do for each other. */
+static const struct cop_service services[] = {
+    {EXEC_SERVICE, EXEC_VERSION, COP_WANTS(COP_UPCALL_RUN)},
+    {ECHO_SERVICE, ECHO_VERSION, COP_WANTS(COP_UPCALL_RUN)},
+};
+
 static int start_node(struct agent *agent, struct cop_view *view)
 {
     const struct agent_config *config = agent->config;
@@ -365,6 +400,10 @@ static int start_node(struct agent *agent, struct cop_view *view)
         .out = on_out,
         .held = on_held,
         .suspicion = on_suspicion,
+        .services = services,
+        .service_count = sizeof services / sizeof *services,
+        .upcall = on_upcall,
+        .deliver = on_deliver,
         .guest = on_guest,
         .failed = on_failed,
         .context = agent,
@@ -377,6 +416,8 @@ static int start_node(struct agent *agent, struct cop_view *view)
     agent->had_node = true;
     agent->runs.tcp = agent->tcp;
     agent->runs.self = agent->id;
+    exec_set_node(agent->exec, agent->tcp, agent->id,
+                  cluster->quorum != COP_QUORUM_FIXED);
     note_view(agent, view);
     return 0;
 }
@@ -518,6 +559,8 @@ static void on_session_written(void *context, struct session *session)
 {
     struct agent *agent = context;
     runs_written(&agent->runs, session);
+    if (agent->exec != NULL)
+        exec_written(agent->exec, session);
 }
 
 static void on_session_closed(void *context, struct session *session)
@@ -525,6 +568,8 @@ static void on_session_closed(void *context, struct session *session)
     struct agent *agent = context;
     answer_closed(agent, session);
     runs_closed(&agent->runs, session);
+    if (agent->exec != NULL)
+        exec_closed(agent->exec, session);
 }
 
 /* ---- the beginning --------------------------------------------------------------- */
@@ -546,6 +591,37 @@ static int start_server(struct agent *agent)
     if (error)
         return fail(EXIT_FAILED, "%s: %s", server.path, uv_strerror(error));
     return 0;
+}
+
+static void name_member(void *context, cop_id id, char out[COP_NAME_MAX + 1])
+{
+    const struct agent *agent = context;
+    roll_name(&agent->roll, agent->config->cluster, id, out);
+}
+
+/* Not by write_log, which leaves lines out when there are many. */
+static void audit(void *context, const char *line)
+{
+    const struct agent *agent = context;
+    fprintf(stderr, "coppice[%s]: exec: %s\n", agent->name, line);
+}
+
+static int start_exec(struct agent *agent)
+{
+    char message[200];
+    struct exec_config exec = {.loop = &agent->loop,
+                               .log = &agent->log,
+                               .allow = &agent->allow_exec,
+                               .name = agent->name,
+                               .name_of = name_member,
+                               .audit = audit,
+                               .context = agent};
+    int error = exec_allow_parse(agent->config->allow_exec, &agent->allow_exec, message,
+                                 sizeof message);
+    if (error)
+        return fail(EXIT_USAGE, "--allow-exec: %s", message);
+    error = exec_create(&exec, &agent->exec);
+    return error ? fail(EXIT_FAILED, "%s", cop_strerror(error)) : 0;
 }
 
 static int start_signals(struct agent *agent)
@@ -612,6 +688,8 @@ static int drop_privileges(struct agent *agent)
 static int start(struct agent *agent)
 {
     int code = start_signals(agent);
+    if (code == 0)
+        code = start_exec(agent);
     if (code == 0)
         code = start_door(agent);
     if (code == 0)
@@ -686,6 +764,7 @@ int agent_run(const struct agent_config *config)
         unlink(config->command_path);
     cop_view_unref(agent->roll.view);
     cop_view_unref(agent->start);
+    exec_allow_free(&agent->allow_exec);
     free(agent);
     return code;
 }

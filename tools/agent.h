@@ -26,6 +26,7 @@ struct agent_config {
     int note_fd;          /* gets an agent_note after every change; -1: nobody waits */
     uint32_t slot;        /* for the notes */
     const char *command_path; /* NULL: no commands */
+    const char *allow_exec; /* who may run commands here (exec_allow.h); NULL: nobody */
 };
 
 /* What the parent of an agent is told. Written at once, so notes do not mix. */

@@ -4,6 +4,7 @@
 
 #include "agent.h"
 #include "diary.h"
+#include "exec_agent.h"
 #include "net/tcp/notice.h"
 #include "net/tcp/runner.h"
 #include "run/envoy.h"
@@ -46,6 +47,8 @@ struct agent {
     int listen_fd;
     struct server *server;
     struct runs runs;
+    struct exec *exec;
+    struct exec_allow allow_exec;
     struct ask *asks;
     uint64_t next_ask;
 

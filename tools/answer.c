@@ -432,6 +432,15 @@ static void answer(struct agent *agent, const struct caller *caller, enum verb v
     case VERB_INQUIRE:
         on_inquire(agent, caller, body);
         return;
+    case VERB_EXEC:
+        exec_start(agent->exec, caller->session, body);
+        return;
+    case VERB_CANCEL:
+        exec_cancel(agent->exec, caller->session, body);
+        return;
+    case VERB_BCAST:
+        runs_start_bcast(&agent->runs, caller->session, body);
+        return;
     case VERB_PROBE:
         runs_start(&agent->runs, caller->session, body);
         return;

@@ -62,15 +62,16 @@ static int receive(struct client *client, cop_time timeout_ns, struct asker *ask
     return error;
 }
 
-int asker_run(struct client *client, const struct probe_command *command,
-              int (*chunk)(void *context, const struct asker *asker), void *context,
-              struct asker *out)
+/* Sends the command, which it frees, and takes what comes. */
+static int run(struct client *client, enum verb verb, struct cop_buf *body,
+               const struct probe_command *command,
+               int (*chunk)(void *context, const struct asker *asker), void *context,
+               struct asker *out)
 {
     struct asker asker = {0};
-    struct cop_buf *body = probe_command_encode(command);
     if (body == NULL)
         return COP_ENOMEM;
-    int error = client_send(client, VERB_PROBE, body);
+    int error = client_send(client, verb, body);
     cop_buf_unref(body);
     for (bool more = true; more && !error;) {
         error = receive(client, chunk_timeout(command), &asker, &more);
@@ -83,6 +84,21 @@ int asker_run(struct client *client, const struct probe_command *command,
     }
     *out = asker;
     return 0;
+}
+
+int asker_run(struct client *client, const struct probe_command *command,
+              int (*chunk)(void *context, const struct asker *asker), void *context,
+              struct asker *out)
+{
+    return run(client, VERB_PROBE, probe_command_encode(command), command, chunk,
+               context, out);
+}
+
+int asker_bcast(struct client *client, const struct bcast_command *command,
+                struct asker *out)
+{
+    return run(client, VERB_BCAST, bcast_command_encode(command), &command->run, NULL,
+               NULL, out);
 }
 
 void asker_free(struct asker *asker)

@@ -21,6 +21,9 @@ struct asker {
 int asker_run(struct client *client, const struct probe_command *command,
               int (*chunk)(void *context, const struct asker *asker), void *context,
               struct asker *out);
+/* The same for broadcasts. */
+int asker_bcast(struct client *client, const struct bcast_command *command,
+                struct asker *out);
 void asker_free(struct asker *asker);
 
 /* The elapsed times of samples [from, to), sorted, to be freed; NULL: no memory. */

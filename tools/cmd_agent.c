@@ -3,6 +3,7 @@
 #include "agent_boot.h"
 #include "args.h"
 #include "commands.h"
+#include "exec_allow.h"
 #include "run/listen.h"
 #include "say.h"
 #include "security.h"
@@ -15,7 +16,7 @@
 
 /* What was typed. */
 struct options {
-    const char *members, *listen, *command, *id;
+    const char *members, *listen, *command, *id, *allow_exec;
     uint64_t incarnation;
     bool first;
     struct security_options security;
@@ -83,6 +84,7 @@ static int run(const struct options *options, const struct cluster *cluster)
         .where = options->listen ? where : NULL,
         .note_fd = -1,
         .command_path = options->command,
+        .allow_exec = options->allow_exec,
     };
     int code = find_self(cluster, options->id, &config.id);
     if (code)
@@ -122,6 +124,9 @@ int cmd_agent(int argc, char **argv)
          &got.incarnation, 1, UINT64_MAX - 1},
         {0, "first", NULL, "its first start: it is in the view that FILE describes",
          ARGS_FLAG, &got.first, 0, 0},
+        {0, "allow-exec", "LIST",
+         "who may run commands: members, user:NAME, all or none", ARGS_TEXT,
+         &got.allow_exec, 0, 0},
         SECURITY_OPTIONS(got.security),
         {0},
     };
@@ -148,6 +153,9 @@ int cmd_agent(int argc, char **argv)
         return fail(EXIT_USAGE,
                     "agent: --members and --id are needed (try: coppice help "
                     "agent)");
+    code = exec_allow_check("agent", got.allow_exec);
+    if (code)
+        return code;
     if (cluster_open(got.members, false, &cluster, message, sizeof message))
         return fail(EXIT_USAGE, "%s", message);
     code = run(&got, &cluster);

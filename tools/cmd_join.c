@@ -2,6 +2,7 @@
 #include "agent.h"
 #include "args.h"
 #include "commands.h"
+#include "exec_allow.h"
 #include "json.h"
 #include "local.h"
 #include "run/listen.h"
@@ -24,7 +25,7 @@
 #define DESCRIBE_TIMEOUT_NS (5 * COP_SEC)
 
 struct options {
-    const char *name, *contact, *as, *listen, *command;
+    const char *name, *contact, *as, *listen, *command, *allow_exec;
     bool spare, as_json;
     struct security_options security;
 };
@@ -239,6 +240,7 @@ static int run_contact(const struct options *options, struct cop__tls *tls)
                                   .tls = tls,
                                   .note_fd = -1,
                                   .command_path = options->command,
+                                  .allow_exec = options->allow_exec,
                                   .incarnation = incarnation_of_now()};
     int code = choose_name(options, name);
     if (code == 0)
@@ -277,6 +279,8 @@ int cmd_join(int argc, char **argv)
          0, 0},
         {0, "command", "SOCKET", "with --contact: take commands here", ARGS_TEXT,
          &got.command, 0, 0},
+        {0, "allow-exec", "LIST", "with --contact: who may run commands here",
+         ARGS_TEXT, &got.allow_exec, 0, 0},
         SECURITY_OPTIONS(got.security),
         {0, "json", NULL, "print one object: coppice.join.v1", ARGS_FLAG, &got.as_json,
          0, 0},
@@ -298,8 +302,13 @@ int cmd_join(int argc, char **argv)
         return code;
     if (got.contact != NULL && (got.name != NULL || got.as_json))
         return fail(EXIT_USAGE, "join: --contact excludes --name and --json");
-    if (got.contact == NULL && (got.listen != NULL || got.command != NULL))
-        return fail(EXIT_USAGE, "join: --listen and --command need --contact");
+    if (got.contact == NULL &&
+        (got.listen != NULL || got.command != NULL || got.allow_exec != NULL))
+        return fail(EXIT_USAGE,
+                    "join: --listen, --command and --allow-exec need --contact");
+    code = exec_allow_check("join", got.allow_exec);
+    if (code)
+        return code;
     if (got.contact == NULL)
         return run_local(&got);
     struct cop__tls *tls;

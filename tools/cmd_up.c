@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "args.h"
 #include "commands.h"
+#include "exec_allow.h"
 #include "json.h"
 #include "local.h"
 #include "say.h"
@@ -58,6 +59,7 @@ int cmd_up(int argc, char **argv)
 {
     uint64_t n = 0;
     bool insecure = false, as_json = false;
+    const char *allow_exec = NULL;
     const char *flags[SETTINGS_COUNT] = {NULL};
     const struct args_option options[] = {
         {'n', "members", "N", "how many processes (needed)", ARGS_NUMBER, &n, 1,
@@ -75,6 +77,9 @@ int cmd_up(int argc, char **argv)
          &insecure, 0, 0},
         {0, "guard", "K", "not more than K removals a minute without a report; 0: any",
          ARGS_TEXT, &flags[SETTING_guard], 0, 0},
+        {0, "allow-exec", "LIST",
+         "who may run commands: members, user:NAME, all or none", ARGS_TEXT,
+         &allow_exec, 0, 0},
         {0, "json", NULL, "print one object: coppice.up.v1", ARGS_FLAG, &as_json, 0, 0},
         {0},
     };
@@ -97,6 +102,8 @@ int cmd_up(int argc, char **argv)
         code = fail(EXIT_USAGE, "up: --insecure is for --transport tcp");
     if (code == 0)
         code = check_quorum(settings.at[SETTING_quorum].value, n);
+    if (code == 0)
+        code = exec_allow_check("up", allow_exec);
     cop_time begun = now_ns();
     const struct keeper_config config = {
         .n = (uint32_t)n,
@@ -106,6 +113,7 @@ int cmd_up(int argc, char **argv)
         .detector = settings.at[SETTING_detector].value,
         .tcp = code == 0 && settings_is_tcp(&settings),
         .insecure = insecure,
+        .allow_exec = allow_exec,
     };
     if (code == 0)
         code = local_up(settings_name(&settings), &config);

@@ -83,6 +83,35 @@ int probe_command_decode(struct cop__bytes body, struct probe_command *out)
     return 0;
 }
 
+struct cop_buf *bcast_command_encode(const struct bcast_command *command)
+{
+    struct cop_buf *run = probe_command_encode(&command->run);
+    size_t size = run ? 4 + (size_t)run->length + 4 + command->payload.length : 0;
+    struct cop_buf *buf = run ? cop_buf_create(size) : NULL;
+    if (buf != NULL) {
+        struct cop__writer writer = cop__writer(buf->data, size);
+        cop__put_bytes(&writer, (struct cop__bytes){run->data, run->length});
+        cop__put_bytes(&writer, command->payload);
+        COP_ASSERT(!writer.failed && writer.at == writer.end);
+    }
+    cop_buf_unref(run);
+    return buf;
+}
+
+int bcast_command_decode(struct cop__bytes body, struct bcast_command *out)
+{
+    struct cop__reader reader = cop__reader(body.data, body.length);
+    struct bcast_command command;
+    struct cop__bytes run = cop__get_bytes(&reader);
+    command.payload = cop__get_bytes(&reader);
+    if (!cop__reader_is_done(&reader))
+        return COP_EMALFORMED;
+    int error = probe_command_decode(run, &command.run);
+    if (!error)
+        *out = command;
+    return error;
+}
+
 #define SAMPLE_SIZE 32u
 
 static void put_sample(struct cop__writer *writer, const struct probe_sample *sample)

@@ -32,7 +32,10 @@
     X(SIGNAL, 17, "keeper: send members a signal")                                     \
     X(RESTART, 18, "keeper: start members again")                                      \
     X(DOWN, 19, "keeper: stop everything")                                             \
-    X(JOIN, 20, "keeper: start a new member, which joins")
+    X(JOIN, 20, "keeper: start a new member, which joins")                             \
+    X(EXEC, 32, "agent: have members run a command; see exec.h")                       \
+    X(CANCEL, 33, "agent: end the run of this number")                                 \
+    X(BCAST, 34, "agent: run broadcasts back to back; answered as PROBE")
 
 enum verb {
 #define COP_VERB_ENUM(name, number, text) VERB_##name = number,
@@ -51,6 +54,12 @@ struct probe_command {
     uint32_t chunk; /* send the samples after so many; 0 for the most */
     cop_time timeout_ns;
     char shape[64]; /* "" for the view's own */
+};
+
+/* The same for broadcasts of some bytes, which are borrowed. */
+struct bcast_command {
+    struct probe_command run;
+    struct cop__bytes payload;
 };
 
 /* One probe of a run. */
@@ -136,6 +145,8 @@ struct down_reply {
  */
 struct cop_buf *probe_command_encode(const struct probe_command *command);
 int probe_command_decode(struct cop__bytes body, struct probe_command *out);
+struct cop_buf *bcast_command_encode(const struct bcast_command *command);
+int bcast_command_decode(struct cop__bytes body, struct bcast_command *out);
 struct cop_buf *probe_reply_encode(const struct probe_reply *reply);
 int probe_reply_decode(struct cop__bytes body, struct probe_reply *out);
 void probe_reply_free(struct probe_reply *reply);

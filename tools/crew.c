@@ -217,6 +217,7 @@ static int live(const struct crew *crew, cop_id id, pid_t keeper)
         .note_fd = CHILD_READY_FD,
         .slot = id,
         .command_path = command,
+        .allow_exec = crew->allow_exec,
     };
     code = agent_run(&config);
     cluster_close(&cluster);

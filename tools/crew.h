@@ -39,8 +39,9 @@ struct crew {
     cop_incarnation first; /* all begin with this one, which is the instance as well */
     cop_incarnation last;  /* given out so far */
     uint32_t alive;
-    struct cop__tls *tls; /* of TCP, with the key of the directory; or NULL */
-    int ready_fd;         /* the end of the pipe that processes inherit */
+    struct cop__tls *tls;   /* of TCP, with the key of the directory; or NULL */
+    const char *allow_exec; /* of the agents */
+    int ready_fd;           /* the end of the pipe that processes inherit */
     struct crew_member *members;
 };
 

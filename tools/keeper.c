@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "commands.h"
 #include "crew.h"
+#include "exec_allow.h"
 #include "net/tls/keys.h"
 #include "net/tls/tls.h"
 #include "say.h"
@@ -679,10 +680,24 @@ static int run(struct keeper *keeper)
     return keeper->code;
 }
 
+/*
+ * Whoever can be a member here is the owner of the processes, or root, and could run anything
+ * anyway; but for TCP without encryption, where anybody can be a member.
+ */
+static const char *name_owner(const struct keeper_config *config, char *out,
+                              size_t size)
+{
+    char user[EXEC_USER_MAX];
+    exec_user_name(geteuid(), user);
+    snprintf(out, size, "user:%s,user:root", user);
+    return config->insecure ? "none" : out;
+}
+
 int keeper_run(const struct keeper_config *config, pid_t janitor, int status_fd)
 {
     struct keeper keeper = {
         .config = config, .janitor = janitor, .status_fd = status_fd};
+    char owner[2 * EXEC_USER_MAX];
     signal(SIGPIPE, SIG_IGN);
     (void)prctl(PR_SET_NAME, "coppice:keeper");
     if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || getppid() != janitor)
@@ -691,6 +706,9 @@ int keeper_run(const struct keeper_config *config, pid_t janitor, int status_fd)
         crew_create(config->dir, config->n, config->tcp, make_instance(), &keeper.crew);
     if (error)
         return fail_early(&keeper, -ENOMEM);
+    keeper.crew.allow_exec = config->allow_exec;
+    if (config->allow_exec == NULL)
+        keeper.crew.allow_exec = name_owner(config, owner, sizeof owner);
     int code = run(&keeper);
     crew_free(&keeper.crew);
     cop__tls_destroy(keeper.crew.tls);

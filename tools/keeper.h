@@ -28,8 +28,9 @@ struct keeper_config {
     const char *detector; /* NULL: connections alone */
     uint32_t guard;
     bool tcp;
-    bool insecure;   /* TCP is not encrypted */
-    bool is_private; /* ends with the process that started it */
+    bool insecure;          /* TCP is not encrypted */
+    const char *allow_exec; /* NULL: the user who owns it, unless it is insecure */
+    bool is_private;        /* ends with the process that started it */
 };
 
 /*

@@ -2,6 +2,7 @@
 #include "runs.h"
 
 #include "base/assert.h"
+#include "echo.h"
 #include "say.h"
 
 #include <coppice/error.h>
@@ -12,7 +13,8 @@ struct run {
     struct run *next;
     struct session *session; /* NULL once it is gone */
     struct probe_command command;
-    struct cop_shape shape; /* kind 0: the view's own */
+    struct cop_buf *payload; /* of broadcasts; NULL: probes */
+    struct cop_shape shape;  /* kind 0: the view's own */
     uint32_t done;
     uint64_t token; /* of the probe under way; 0: none */
     bool paused;    /* until the last chunk has left */
@@ -38,6 +40,7 @@ static void remove_run(struct runs *runs, struct run *run)
     if (run->session != NULL)
         session_set_data(run->session, NULL);
     probe_reply_free(&run->reply);
+    cop_buf_unref(run->payload);
     free(run);
 }
 
@@ -90,6 +93,43 @@ static void send_chunk(struct runs *runs, struct run *run)
     cop_buf_unref(body);
 }
 
+/* How many have what was sent. */
+static uint32_t count_same(const struct run *run, const struct cop_bcast_result *found)
+{
+    uint8_t sum[ECHO_SUM];
+    const uint8_t *bytes;
+    uint32_t at = 0, length, count, ranges, same = 0;
+    echo_sum(run->payload->data, run->payload->length, sum);
+    while (cop_count_next(found, &at, &bytes, &length, &count, &ranges))
+        if (length == sizeof sum && memcmp(bytes, sum, sizeof sum) == 0)
+            same = count;
+    return same;
+}
+
+static void take_bcast(struct run *run, struct probe_sample *sample,
+                       const struct cop_buf *result)
+{
+    struct cop_bcast_result found;
+    int error = cop_bcast_result(result, &found);
+    if (error) {
+        sample->status = error;
+        return;
+    }
+    run->reply.members = found.members;
+    run->reply.dead.count = run->reply.silent.count = 0;
+    sample->answered = count_same(run, &found);
+    for (uint32_t i = 0; i < found.failure_count && !error; i++)
+        error =
+            cop_ranks_push(found.failures[i].status == COP_ELOST ? &run->reply.dead
+                                                                 : &run->reply.silent,
+                           found.failures[i].node);
+    sample->dead = run->reply.dead.count;
+    sample->silent = run->reply.silent.count;
+    if (error)
+        sample->status = error;
+    cop_bcast_result_free(&found);
+}
+
 /* Who did not answer is told for the last probe of a chunk only. */
 static void take_sample(struct run *run, int status, struct cop_buf *result)
 {
@@ -100,6 +140,10 @@ static void take_sample(struct run *run, int status, struct cop_buf *result)
                                     .status = status};
     if (result == NULL)
         return;
+    if (run->payload != NULL) {
+        take_bcast(run, sample, result);
+        return;
+    }
     int error = cop_probe_result(result, &found);
     if (error) {
         sample->status = error;
@@ -125,6 +169,16 @@ static void submit(struct runs *runs, struct run *run)
                                   .token = runs->next_token++,
                                   .timeout_ns = run->command.timeout_ns,
                                   .shape = run->shape};
+    struct cop_coll coll = {.service = {.id = ECHO_SERVICE},
+                            .flags = COP_BCAST_HEAL,
+                            .version = ECHO_VERSION,
+                            .op = COP_OP_COUNT};
+    if (run->payload != NULL) {
+        request.kind = COP_REQUEST_BCAST;
+        request.bytes = run->payload->data;
+        request.length = run->payload->length;
+        request.coll = &coll;
+    }
     run->token = request.token;
     run->began_ns = now_ns();
     int error = cop__tcp_submit(runs->tcp, &request);
@@ -238,20 +292,46 @@ static int create_run(struct runs *runs, const struct probe_command *command,
     return 0;
 }
 
-void runs_start(struct runs *runs, struct session *session, struct cop__bytes body)
+static void start(struct runs *runs, struct session *session,
+                  const struct probe_command *command, struct cop_buf *payload)
 {
-    struct probe_command command;
     struct run *run;
-    int error = probe_command_decode(body, &command);
-    if (!error)
-        error = create_run(runs, &command, &run);
+    int error = create_run(runs, command, &run);
     if (error) {
+        cop_buf_unref(payload);
         session_reply(session, error, false, NULL);
         return;
     }
+    run->payload = payload;
     run->session = session;
     session_set_data(session, run);
     run->next = runs->first;
     runs->first = run;
     wake(runs);
+}
+
+void runs_start(struct runs *runs, struct session *session, struct cop__bytes body)
+{
+    struct probe_command command;
+    int error = probe_command_decode(body, &command);
+    if (error)
+        session_reply(session, error, false, NULL);
+    else
+        start(runs, session, &command, NULL);
+}
+
+void runs_start_bcast(struct runs *runs, struct session *session,
+                      struct cop__bytes body)
+{
+    struct bcast_command command;
+    struct cop_buf *payload = NULL;
+    int error = bcast_command_decode(body, &command);
+    if (!error) {
+        payload = cop_buf_copy(command.payload.data, command.payload.length);
+        error = payload ? 0 : COP_ENOMEM;
+    }
+    if (error)
+        session_reply(session, error, false, NULL);
+    else
+        start(runs, session, &command.run, payload);
 }

@@ -6,7 +6,7 @@
 #include "serve.h"
 
 /*
- * Runs of probes inside an agent, each for one session: the next probe begins when the
+ * Runs of probes, or of broadcasts, inside an agent, each for one session: the next probe begins when the
  * last one has ended, so that what is measured is the tree and not the command. Samples
  * go out in chunks; a command that does not read its chunk stops its run, and one that
  * goes away ends it.
@@ -29,6 +29,9 @@ void runs_close(struct runs *runs);
 
 /* The PROBE command of a session. */
 void runs_start(struct runs *runs, struct session *session, struct cop__bytes body);
+/* The BCAST command. */
+void runs_start_bcast(struct runs *runs, struct session *session,
+                      struct cop__bytes body);
 /* What the driver, and the server, have to tell. */
 void runs_complete(struct runs *runs, uint64_t token, int status,
                    struct cop_buf *result);

@@ -28,6 +28,7 @@ struct session {
     uint32_t handles; /* not yet closed */
     bool busy;        /* a command is in hand */
     bool closing;
+    uid_t uid; /* of the other end */
     void *data;
 };
 
@@ -152,6 +153,8 @@ void session_reply(struct session *session, int status, bool more,
     }
 }
 
+uid_t session_uid(const struct session *session) { return session->uid; }
+
 void session_set_data(struct session *session, void *data) { session->data = data; }
 
 void *session_data(const struct session *session) { return session->data; }
@@ -268,14 +271,15 @@ static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
 /* ---- sessions -------------------------------------------------------------------- */
 
 /* Whether the other end is run by the same user, or by root. */
-static bool may_enter(const uv_pipe_t *pipe)
+static bool may_enter(struct session *session)
 {
     struct ucred peer;
     socklen_t length = sizeof peer;
     uv_os_fd_t fd;
-    if (uv_fileno((const uv_handle_t *)pipe, &fd) != 0 ||
+    if (uv_fileno((const uv_handle_t *)&session->pipe, &fd) != 0 ||
         getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0)
         return false;
+    session->uid = peer.uid;
     return peer.uid == geteuid() || peer.uid == 0;
 }
 
@@ -307,7 +311,7 @@ static void on_connection(uv_stream_t *listener, int status)
     }
     if (server->count > SERVE_SESSIONS_MAX)
         refuse(session, "too many at once");
-    else if (!may_enter(&session->pipe))
+    else if (!may_enter(session))
         refuse(session, "somebody else's process");
     else if (uv_read_start((uv_stream_t *)&session->pipe, on_alloc, on_read) != 0)
         close_session(session);

@@ -45,6 +45,8 @@ void server_close(struct server *server);
 /* Answers the command in hand. `body` may be NULL. */
 void session_reply(struct session *session, int status, bool more,
                    const struct cop_buf *body);
+/* Whose process is at the other end. */
+uid_t session_uid(const struct session *session);
 /* Something of the caller's, NULL at first. */
 void session_set_data(struct session *session, void *data);
 void *session_data(const struct session *session);

@@ -47,6 +47,8 @@ check coppice.up.v1 coppice up -n 5 --json
 check coppice.ps.v1 coppice ps --json
 MORE=1 check coppice.stats.v1 coppice ps --stats --json
 check coppice.probe.v1 coppice probe --json
+check coppice.exec.v1 coppice exec --json -- hostname
+check coppice.bcast.v1 coppice bcast --json -k 3 hello
 coppice kill n3
 check coppice.ps.v1 coppice ps --json n3
 check coppice.probe.v1 coppice probe --json --count 3
