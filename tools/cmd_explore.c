@@ -14,7 +14,7 @@
 struct options {
     const char *protocol, *shape, *algorithm, *quorum;
     uint64_t nodes, root, crashes, lies, depth, memory_mib, agreements;
-    bool promote, outcome, timers, all_orders, as_json;
+    bool promote, free, outcome, timers, all_orders, as_json;
 };
 
 /* The sum over all trees that were explored. */
@@ -131,6 +131,7 @@ static int explore_tree(const struct options *options, const struct cop_shape *s
         .agreements = is_agree(options) ? (uint32_t)options->agreements : 0,
         .algorithm = algorithm_of(options),
         .promote = options->promote,
+        .free = options->free,
         .outcome = options->outcome,
         .coll = strcmp(options->protocol, "coll") == 0,
         .timers = options->timers,
@@ -282,6 +283,8 @@ int cmd_explore(int argc, char **argv)
          1, 64},
         {0, "promote", NULL, "agree: what is uncertain is undecided", ARGS_FLAG,
          &options.promote, 0, 0},
+        {0, "free", NULL, "agree: and then everyone gives the group back", ARGS_FLAG,
+         &options.free, 0, 0},
         {0, "quorum", "Q", "majority (member) or none (agree)", ARGS_TEXT,
          &options.quorum, 0, 0},
         {'n', "nodes", "N", "how many nodes", ARGS_NUMBER, &options.nodes, 1,

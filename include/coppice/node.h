@@ -116,6 +116,11 @@ enum cop_request_kind {
      * the group's window are in flight.
      */
     COP_REQUEST_AGREE,
+    /*
+     * This member is done with `group`: it calls nothing more. COMPLETE at once. What is under
+     * way goes on; the group is given back when all members that live have said so.
+     */
+    COP_REQUEST_AGREE_FREE,
 };
 struct cop_coll;
 
@@ -135,7 +140,7 @@ struct cop_request {
     cop_incarnation incarnation; /* INVITE; REPORT: 0 for the present life */
     const struct cop_coll *coll; /* collectives */
     const struct cop_agree_group *new_group; /* AGREE_GROUP */
-    uint64_t group;                          /* AGREE */
+    uint64_t group;                          /* AGREE, AGREE_FREE */
     uint32_t op;                             /* AGREE: enum cop_agree_op */
     enum cop_value_type type;                /* AGREE */
 };

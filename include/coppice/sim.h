@@ -195,6 +195,7 @@ struct cop_sim_agree {
     cop_time gap_ns; /* at most, between one and the next call of a node, by the seed */
     cop_time timeout_ns; /* of each call; 0: so long that it never comes */
     bool keep_tree, promote;
+    bool free;  /* each gives the group back when it has called them all */
     bool plain; /* everyone contributes the word 1, and nobody looks who is in it */
 };
 
@@ -534,6 +535,7 @@ struct cop_sim_explore {
     uint32_t agreements;    /* with views: so many of all, each called at any time */
     enum cop_algorithm algorithm;
     bool promote;
+    bool free; /* and the group is given back after them */
     bool outcome;
     bool coll;           /* a broadcast to all, with HEAL, instead of a probe */
     bool timers;         /* timers fire at any time */

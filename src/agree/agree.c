@@ -57,6 +57,10 @@ struct cop__agreement *cop__agree_find(struct cop_node *node,
 {
     const struct cop_header *header = &frame->header;
     struct cop__agree_group *found = cop__agree_group_find(node, group);
+    if (!found && cop__agree_is_over(cop__agree(node), group)) {
+        cop__agree_answer_over(node, frame);
+        return NULL;
+    }
     if (header->epoch > cop_view_epoch(node->view) || !found) {
         keep(node, frame);
         return NULL;
@@ -127,7 +131,8 @@ static void call(struct cop_node *node, struct cop__agreement *agreement,
 static int agree(struct cop_node *node, const struct cop_request *request)
 {
     struct cop__agree_group *group = cop__agree_group_find(node, request->group);
-    if (!group || (request->length && !request->bytes) ||
+    if (!group || group->closing || (request->length && !request->bytes) ||
+        request->op == COP__AGREE_CLOSE ||
         !cop__op_is_possible(node, request->op, (uint32_t)request->type,
                              request->length))
         return COP_EINVAL;
@@ -154,6 +159,17 @@ static int make_group(struct cop_node *node, const struct cop_request *request)
     return 0;
 }
 
+static int free_group(struct cop_node *node, const struct cop_request *request)
+{
+    struct cop__agree_group *group = cop__agree_group_find(node, request->group);
+    if (!group || group->closing)
+        return COP_EINVAL;
+    group->closing = true;
+    cop__emit_complete(node, request->token, 0, NULL);
+    cop__agree_stir(node);
+    return 0;
+}
+
 /* The caller waits no longer; what it gave stands. */
 static int cancel(struct cop_node *node, uint64_t token)
 {
@@ -175,13 +191,17 @@ static int cancel(struct cop_node *node, uint64_t token)
 
 static int on_submit(struct cop_node *node, const struct cop_request *request)
 {
-    if (request->kind != COP_REQUEST_AGREE_GROUP &&
-        request->kind != COP_REQUEST_AGREE && request->kind != COP_REQUEST_ABORT)
-        return COP_ENOENT;
+    bool is_mine = request->kind == COP_REQUEST_AGREE_GROUP ||
+                   request->kind == COP_REQUEST_AGREE ||
+                   request->kind == COP_REQUEST_AGREE_FREE;
     if (request->kind == COP_REQUEST_ABORT)
         return cancel(node, request->target);
+    if (!is_mine)
+        return COP_ENOENT;
     if (!cop_node_is_member(node))
         return COP_ESTATE;
+    if (request->kind == COP_REQUEST_AGREE_FREE)
+        return free_group(node, request);
     return request->kind == COP_REQUEST_AGREE_GROUP ? make_group(node, request)
                                                     : agree(node, request);
 }
@@ -226,6 +246,8 @@ static void advance_all(struct cop_node *node, struct cop__agree_group *group,
             cop__agreement_advance(node, agreement);
         else if (anew)
             report_decision(node, agreement);
+        if (anew && cop__agreement_is_last(agreement))
+            cop__agreement_ask_below(node, agreement);
     }
 }
 
@@ -243,6 +265,7 @@ static void settle(struct cop_node *node)
         }
         if (stirred && agree->early_count > 0)
             release(node);
+        cop__agree_close_some(node);
     }
 }
 
@@ -255,6 +278,7 @@ static void fini(struct cop_node *node)
         cop_buf_unref(agree->early[i].frame.payload);
     free(agree->groups);
     free(agree->early);
+    free(agree->over);
 }
 
 const struct cop__layer cop__agree_layer = {

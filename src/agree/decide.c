@@ -121,6 +121,8 @@ bool cop__agreement_decide(struct cop_node *node, struct cop__agreement *agreeme
         cop__agreement_complete(node, agreement);
     cop__agreement_shrink(agreement);
     cop__agree_stir(node);
+    if (agreement->number == agreement->group->last)
+        cop__agree_group_closed(node, agreement);
     if (agreement->status != COP_UNDECIDED && agreement->status != COP_UNCERTAIN)
         cop__agree_group_settle(node, agreement->group, agreement->number);
     return true;

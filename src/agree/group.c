@@ -237,7 +237,8 @@ static int insert(struct cop_node *node, struct cop__agree_group *group)
 int cop__agree_group_create(struct cop_node *node,
                             const struct cop_agree_group *options)
 {
-    if (cop__agree_group_find(node, options->number))
+    if (cop__agree_group_find(node, options->number) ||
+        cop__agree_is_over(cop__agree(node), options->number))
         return COP_EEXIST;
     struct cop__agree_group *group = calloc(1, sizeof *group);
     if (!group)

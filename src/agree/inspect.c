@@ -49,9 +49,14 @@ void cop__agree_digest(const struct cop_node *node, struct cop__digest *digest)
         const struct cop__agree_group *group = agree->groups[i];
         cop__digest_word(digest, group->number);
         cop__digest_word(digest, group->called);
+        cop__digest_word(digest, group->last << 1 | (uint64_t)group->closing);
         for (uint32_t j = 0; j < group->ring_size; j++)
             if (group->ring[j])
                 digest_agreement(digest, group->ring[j]);
+    }
+    for (uint32_t i = 0; i < agree->over_count; i++) {
+        cop__digest_word(digest, agree->over[i].first);
+        cop__digest_word(digest, agree->over[i].last);
     }
     for (uint32_t i = 0; i < agree->early_count; i++) {
         cop__digest_word(digest, agree->early[i].frame.header.epoch);
@@ -86,6 +91,8 @@ static const char *check_agreement(const struct cop__agreement *agreement)
 static const char *check_group(const struct cop_node *node,
                                const struct cop__agree_group *group)
 {
+    if (group->closed)
+        return "agree: a group that all are done with is kept";
     for (uint32_t i = 0; i < group->watched.count; i++)
         if (!cop__is_watched(node, group->watched.items[i]))
             return "agree: a neighbour is not watched";
@@ -95,6 +102,11 @@ static const char *check_group(const struct cop_node *node,
             return wrong;
     }
     return NULL;
+}
+
+bool cop__agree_has_group(const struct cop_node *node, uint64_t number)
+{
+    return cop__agree_group_find(node, number) != NULL;
 }
 
 const char *cop__agree_check(const struct cop_node *node)
@@ -129,7 +141,8 @@ size_t cop__agree_bytes(const struct cop_node *node)
 {
     const struct cop__agree *agree = cop__agree(node);
     size_t sum = agree->group_capacity * sizeof(struct cop__agree_group *) +
-                 agree->early_capacity * sizeof *agree->early;
+                 agree->early_capacity * sizeof *agree->early +
+                 agree->over_capacity * sizeof *agree->over;
     for (uint32_t i = 0; i < agree->group_count; i++) {
         const struct cop__agree_group *group = agree->groups[i];
         sum += sizeof *group + group->count * sizeof *group->members +

@@ -15,6 +15,7 @@
  *   decide.c     down: decisions, and telling the application
  *   lock.c       STRICT: everybody keeps it before anybody returns it
  *   terminate.c  TREE and LINEAR: the coordinator is gone
+ *   close.c      giving groups back
  *   value.c      operations
  *   inspect.c    digest and invariants
  *
@@ -101,6 +102,10 @@ struct cop__agreement {
     cop_epoch asked_round;
 };
 
+/* The operation of the last agreement of a group, that all are done with it (G13). Not one
+ * that can be called. */
+#define COP__AGREE_CLOSE 5u
+
 /*
  * Agreements are kept from the last that everybody is known to have (G12) up to so many
  * windows ahead of the caller's last. In the two-phase algorithms who finds one coordinator
@@ -126,6 +131,14 @@ struct cop__agree_group {
     struct cop__agreement **ring; /* by number; NULL: not open, or over */
     uint32_t ring_size;
     uint64_t oldest; /* all before it are over */
+    bool closing;    /* this member is done with it */
+    bool closed;     /* and so is everybody: it goes at the end of the step */
+    uint64_t last;   /* the agreement on that; 0: it is not called yet */
+};
+
+/* Numbers of groups that are over, one after the other. */
+struct cop__over {
+    uint64_t first, last;
 };
 
 /* A frame for which something is missing here. */
@@ -138,6 +151,8 @@ struct cop__agree {
     uint32_t group_count, group_capacity;
     struct cop__early *early;
     uint32_t early_count, early_capacity;
+    struct cop__over *over; /* ascending, with gaps between them */
+    uint32_t over_count, over_capacity;
     bool moved;   /* the view changed */
     bool doubted; /* the roster did, for which roots may wait */
     bool stirred; /* something else for which frames may wait */
@@ -218,6 +233,9 @@ static inline bool cop__agree_group_is_two_phase(const struct cop__agree_group *
     return group->algorithm == COP_AGREE_TREE || group->algorithm == COP_AGREE_LINEAR;
 }
 
+/* What a vote can carry beside its value. */
+enum { COP__HELD_DECISION = 1, COP__HELD_LOCK = 2 };
+
 /* ---- vote.c ---------------------------------------------------------------------- */
 
 /* Something changed: votes, locks or decides what can be. */
@@ -251,6 +269,25 @@ struct cop_buf *cop__agreement_best_lock(const struct cop__agreement *agreement)
 /* ---- terminate.c ----------------------------------------------------------------- */
 
 void cop__agreement_terminate(struct cop_node *node, struct cop__agreement *agreement);
+
+/* ---- close.c --------------------------------------------------------------------- */
+
+/* Whether a group of this number was given back. */
+bool cop__agree_is_over(const struct cop__agree *agree, uint64_t number);
+/* Says that this member is done with a group, when nothing is under way; and gives back
+ * those that everybody is done with. */
+void cop__agree_close_some(struct cop_node *node);
+/* The agreement on that ended. */
+void cop__agree_group_closed(struct cop_node *node, struct cop__agreement *agreement);
+/* Asks those below who have not voted, after a loss, whether it is over for them. */
+void cop__agreement_ask_below(struct cop_node *node, struct cop__agreement *agreement);
+/* A vote, or a question, about a group that is over here. */
+void cop__agree_answer_over(struct cop_node *node, const struct cop_frame *frame);
+/* Whether this is the agreement that all are done, and it is not decided. */
+static inline bool cop__agreement_is_last(const struct cop__agreement *agreement)
+{
+    return agreement->number == agreement->group->last && !agreement->decision;
+}
 
 /* ---- value.c --------------------------------------------------------------------- */
 

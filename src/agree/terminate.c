@@ -114,14 +114,12 @@ void cop__on_query(struct cop_node *node, const struct cop_frame *frame)
         cop__agree_find(node, frame, query.group, query.number, &from);
     if (!agreement)
         return;
-    if (!cop__agree_group_is_two_phase(agreement->group)) {
-        COP__COUNT(node, ignored_malformed);
-        return;
-    }
     /* My vote may not have left me: then this decides it. */
     cop__agreement_advance(node, agreement);
-    if (!agreement->decision && !agreement->coordinator_lost)
-        COP__COUNT(node, ignored_malformed);
+    bool is_left_alone =
+        cop__agree_group_is_two_phase(agreement->group) && agreement->coordinator_lost;
+    if (!agreement->decision && !is_left_alone)
+        COP__COUNT(node, ignored_unasked); /* my vote is the answer, when I have it */
     else if (!node->failed)
         answer(node, agreement, from, query.round);
 }
@@ -145,6 +143,16 @@ static void mind_answers(struct cop_node *node, struct cop__agreement *agreement
     end_in_doubt(node, agreement);
 }
 
+/* G13: somebody below knows that everyone is done; whoever is above may not. */
+static void take_last(struct cop_node *node, struct cop__agreement *agreement,
+                      struct cop__bytes decision)
+{
+    if (!cop__agreement_decide(node, agreement, decision))
+        COP__COUNT(node, ignored_malformed);
+    else if (agreement->parent != COP_RANK_NONE && !node->failed)
+        cop__agreement_cast(node, agreement);
+}
+
 void cop__on_standing(struct cop_node *node, const struct cop_frame *frame)
 {
     struct cop__msg_standing standing;
@@ -157,6 +165,10 @@ void cop__on_standing(struct cop_node *node, const struct cop_frame *frame)
         cop__agree_find(node, frame, standing.group, standing.number, &from);
     if (!agreement)
         return;
+    if (cop__agreement_is_last(agreement) && standing.decision.length > 0) {
+        take_last(node, agreement, standing.decision);
+        return;
+    }
     struct cop__peer_asked *asked = find_asked(agreement, from);
     if (agreement->decision || !asked || standing.round != agreement->asked_round ||
         agreement->asked_round != agreement->round) {

@@ -46,6 +46,8 @@ bool cop__op_is_possible(const struct cop_node *node, uint32_t op, uint32_t type
         return false;
     if (op >= COP_AGREE_USER)
         return op - COP_AGREE_USER < node->settings->operation_count;
+    if (op == COP__AGREE_CLOSE)
+        return length == 0;
     return op <= COP_AGREE_MAX && (type == COP_VALUE_BYTES || length % WORD == 0);
 }
 

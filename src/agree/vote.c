@@ -20,7 +20,6 @@
  *   Parent_C, Child_B   or after: I vote again, which is the question how things stand; the
  *                       answer is the decision, or there is none yet and it gathers
  */
-enum { HELD_DECISION = 1, HELD_LOCK = 2 };
 
 bool cop__agreement_all_voted(const struct cop__agreement *agreement)
 {
@@ -100,14 +99,14 @@ static void send_vote(struct cop_node *node, struct cop__agreement *agreement,
     const struct cop__agree_group *group = agreement->group;
     struct cop_buf *doubts = encode_doubts(node, group);
     const struct cop_buf *held = agreement->decision;
-    uint8_t flags = held ? HELD_DECISION : 0;
+    uint8_t flags = held ? COP__HELD_DECISION : 0;
     if (!doubts) {
         cop__fail(node, COP_ENOMEM);
         return;
     }
     if (!held) {
         held = cop__agreement_best_lock(agreement);
-        flags = held ? HELD_LOCK : 0;
+        flags = held ? COP__HELD_LOCK : 0;
     }
     struct cop__msg_vote vote = {
         .group = group->number,
@@ -208,10 +207,10 @@ void cop__agreement_advance(struct cop_node *node, struct cop__agreement *agreem
 static bool is_well_formed(struct cop_node *node, const struct cop__msg_vote *vote,
                            const struct cop__agree_group *group)
 {
-    if (vote->flags > HELD_LOCK || vote->digest != group->digest ||
+    if (vote->flags > COP__HELD_LOCK || vote->digest != group->digest ||
         vote->round > cop_view_epoch(node->view))
         return false;
-    return vote->flags == HELD_DECISION || (int32_t)vote->status < 0 ||
+    return vote->flags == COP__HELD_DECISION || (int32_t)vote->status < 0 ||
            (vote->status == 0 &&
             cop__op_is_possible(node, vote->op, vote->type, vote->value.length));
 }
@@ -229,9 +228,9 @@ static void keep_vote(struct cop_node *node, struct cop__agreement *agreement,
 {
     struct cop_buf *value = cop_buf_copy(vote->value.data, vote->value.length);
     struct cop_buf *lock = NULL;
-    if (vote->flags == HELD_LOCK)
+    if (vote->flags == COP__HELD_LOCK)
         lock = cop_buf_copy(vote->held.data, vote->held.length);
-    if (!value || (vote->flags == HELD_LOCK && !lock)) {
+    if (!value || (vote->flags == COP__HELD_LOCK && !lock)) {
         cop_buf_unref(value);
         cop_buf_unref(lock);
         cop__fail(node, COP_ENOMEM);
@@ -251,7 +250,7 @@ static void keep_vote(struct cop_node *node, struct cop__agreement *agreement,
 static bool tell_or_take(struct cop_node *node, struct cop__agreement *agreement,
                          cop_rank from, const struct cop__msg_vote *vote)
 {
-    bool brings = vote->flags == HELD_DECISION;
+    bool brings = vote->flags == COP__HELD_DECISION;
     if (!agreement->decision && brings) {
         if (!cop__agreement_child(agreement, from))
             COP__COUNT(node, ignored_not_below);

@@ -16,6 +16,7 @@ struct part {
     uint32_t called; /* agreements */
     uint32_t tries;
     bool made;    /* the group is there */
+    bool freed;   /* and given back */
     bool pending; /* a submission is under way */
 };
 
@@ -92,6 +93,11 @@ static struct cop_request next_request(const struct cop_sim *sim,
 {
     const struct cop_sim_agree *agree = &sim->config.agree;
     const struct part *part = &group->parts[rank];
+    if (part->called == agree->count)
+        return (struct cop_request){
+            .kind = COP_REQUEST_AGREE_FREE,
+            .token = cop__agree_token(group->options.number, COP__AGREE_FREED),
+            .group = group->options.number};
     if (!part->made)
         return (struct cop_request){.kind = COP_REQUEST_AGREE_GROUP,
                                     .token = cop__agree_token(group->options.number, 0),
@@ -117,7 +123,8 @@ static void submit(struct cop_sim *sim, struct group *group, uint32_t rank,
     action.kind = COP_SIM_AGREE;
     action.a = id;
     action.b = COP_ID_NONE;
-    if (part->pending || (part->made && part->called == sim->config.agree.count))
+    bool all = part->made && part->called == sim->config.agree.count;
+    if (part->pending || part->freed || (all && !sim->config.agree.free))
         return;
     if (part->slot == 0) {
         if (cop__sim_keep_action(sim, &action) != 0) {
@@ -184,7 +191,8 @@ static void on_submit(void *of, struct cop_sim *sim, cop_id id,
 {
     struct state *state = of;
     bool makes = request->kind == COP_REQUEST_AGREE_GROUP;
-    if (!makes && request->kind != COP_REQUEST_AGREE)
+    bool frees = request->kind == COP_REQUEST_AGREE_FREE;
+    if (!makes && !frees && request->kind != COP_REQUEST_AGREE)
         return;
     struct group *group =
         find(state, makes ? request->new_group->number : request->group);
@@ -197,7 +205,8 @@ static void on_submit(void *of, struct cop_sim *sim, cop_id id,
     if (status == 0) {
         part->tries = 0;
         part->made = true;
-        part->called += !makes;
+        part->called += !makes && !frees;
+        part->freed = frees;
         if (makes || sim->config.agree.window > 1)
             submit(sim, group, rank, draw_gap(sim, group, rank));
     } else if (status == COP_EAGAIN && part->tries++ < TRIES_MAX) {
@@ -217,7 +226,8 @@ static void on_complete(void *of, struct cop_sim *sim, cop_id id, uint64_t token
     struct group *group = find(state, word >> 24);
     uint32_t rank =
         group ? rank_in(group, id, cop__sim_incarnation(sim, id)) : COP_RANK_NONE;
-    if (rank == COP_RANK_NONE || (word & 0xffffff) == 0)
+    if (rank == COP_RANK_NONE || (word & 0xffffff) == 0 ||
+        (word & 0xffffff) == COP__AGREE_FREED)
         return;
     uint32_t half = sim->config.agree.count / 2;
     if ((word & 0xffffff) == half)

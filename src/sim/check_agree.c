@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/world.h"
 
+#include "agree/agree.h"
 #include "base/digest.h"
 
 #include <stdlib.h>
@@ -17,6 +18,7 @@
  *   A4  nobody returns twice
  *   A5  the failed are those that the view of the decision has not; all of whom a participant
  *       knew when it called are among them, if they are dead
+ * And when everyone who lives has given a group back, nobody has it (under A3).
  */
 
 /* Who heals after all deadlines of a run have come does so too late for some of them. */
@@ -37,6 +39,7 @@ struct group {
     enum cop_algorithm algorithm;
     bool promote;
     struct part *parts; /* agreement by agreement */
+    bool *freed;        /* by member */
     uint8_t *known;     /* by agreement, caller, member: known to be dead at the call */
     uint32_t agreements;
 };
@@ -54,6 +57,7 @@ static void fini(void *of)
     for (uint32_t i = 0; i < state->count; i++) {
         free(state->groups[i].members);
         free(state->groups[i].parts);
+        free(state->groups[i].freed);
         free(state->groups[i].known);
     }
     for (uint32_t i = 0; i < state->view_count; i++)
@@ -179,7 +183,11 @@ static void note_group(struct state *state, struct cop_sim *sim,
         return;
     struct group *group = &state->groups[state->count];
     group->members = malloc(made->count * sizeof(*group->members));
-    if (!group->members) {
+    group->freed = calloc(made->count, sizeof(*group->freed));
+    if (!group->members || !group->freed) {
+        free(group->members);
+        free(group->freed);
+        *group = (struct group){0};
         cop_sim_fail(sim, "sim", "out of memory");
         return;
     }
@@ -215,11 +223,16 @@ static void on_submit(void *of, struct cop_sim *sim, cop_id id,
     struct state *state = of;
     if (request->kind == COP_REQUEST_AGREE_GROUP && status == 0)
         note_group(state, sim, request->new_group);
-    if (request->kind != COP_REQUEST_AGREE || status != 0)
+    bool frees = request->kind == COP_REQUEST_AGREE_FREE;
+    if ((!frees && request->kind != COP_REQUEST_AGREE) || status != 0)
         return;
     struct group *group = find_group(state, request->group);
     uint32_t rank =
         group ? rank_in(group, id, cop__sim_incarnation(sim, id)) : COP_RANK_NONE;
+    if (frees && rank != COP_RANK_NONE)
+        group->freed[rank] = true;
+    if (frees)
+        return;
     uint64_t number = (request->token - COP__AGREE_TOKEN) & 0xffffff;
     if (rank == COP_RANK_NONE || !make_room(sim, group, number))
         return;
@@ -448,6 +461,20 @@ static void check_ended(struct cop_sim *sim, const struct group *group, uint64_t
     }
 }
 
+static void check_freed(struct cop_sim *sim, const struct group *group)
+{
+    for (uint32_t i = 0; i < group->count; i++)
+        if (lives(sim, &group->members[i]) && !group->freed[i])
+            return;
+    for (uint32_t i = 0; i < group->count; i++)
+        if (lives(sim, &group->members[i]) &&
+            cop__agree_has_group(cop_sim_node(sim, group->members[i].id),
+                                 group->number))
+            cop_sim_fail(
+                sim, "A3", "%u still has group %llu, which all have given back",
+                (unsigned)group->members[i].id, (unsigned long long)group->number);
+}
+
 static void at_quiescence(void *of, struct cop_sim *sim)
 {
     struct state *state = of;
@@ -459,6 +486,7 @@ static void at_quiescence(void *of, struct cop_sim *sim)
             continue;
         for (uint64_t number = 1; number <= group->agreements; number++)
             check_ended(sim, group, number);
+        check_freed(sim, group);
     }
 }
 
@@ -474,6 +502,8 @@ static uint64_t digest_state(const void *of)
             cop__digest_word(&digest, part->digest ^ (uint64_t)part->called << 1 ^
                                           (uint64_t)part->returned);
         }
+        for (uint32_t j = 0; j < group->count; j++)
+            cop__digest_word(&digest, group->freed[j]);
     }
     return cop__digest_value(&digest);
 }

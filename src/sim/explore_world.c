@@ -242,6 +242,10 @@ static void call_agreement(struct cop__world *world, struct cop__move move)
                                   .bytes = &share,
                                   .length = sizeof(share)};
     struct cop_event event = {.kind = COP_EVENT_SUBMIT, .request = &request};
+    if (world->called[move.a] == world->config->agreements) {
+        request.kind = COP_REQUEST_AGREE_FREE;
+        request.token = cop__agree_token(1, COP__AGREE_FREED);
+    }
     /* Refused while the one before is under way: then this was nothing. */
     world->called[move.a] += step(world, move.a, &event, move.cut) == 0;
 }
@@ -383,7 +387,8 @@ uint32_t cop__world_moves(const struct cop__world *world,
         return count;
     }
     for (uint32_t a = 0; a < n; a++) {
-        if (world->nodes[a].actor && world->called[a] < world->config->agreements)
+        if (world->nodes[a].actor &&
+            world->called[a] < world->config->agreements + world->config->free)
             add(moves, &count, COP__MOVE_AGREE, a, 0);
         for (uint32_t b = 0; b < n && world->nodes[a].actor; b++) {
             if (world->ways[b][a].count > 0)

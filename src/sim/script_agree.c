@@ -34,6 +34,8 @@ static bool parse_option(struct cop__words *words, struct cop_sim_agree *agree)
         return agree->keep_tree = true;
     if (cop__word_is(words, "promote"))
         return agree->promote = true;
+    if (cop__word_is(words, "free"))
+        return agree->free = true;
     if (cop__word_is(words, "plain"))
         return agree->plain = true;
     return cop__words_wrong(words, "agree does not know '%s'", words->items[words->at]);
@@ -70,6 +72,7 @@ void cop__print_agree(const struct cop_sim_agree *agree, FILE *out)
     }
     if (agree->groups)
         fprintf(out, " groups %u", (unsigned)agree->groups);
-    fprintf(out, "%s%s%s\n", agree->keep_tree ? " keep-tree" : "",
-            agree->promote ? " promote" : "", agree->plain ? " plain" : "");
+    fprintf(out, "%s%s%s%s\n", agree->keep_tree ? " keep-tree" : "",
+            agree->promote ? " promote" : "", agree->free ? " free" : "",
+            agree->plain ? " plain" : "");
 }

@@ -257,11 +257,16 @@ static void one_group(struct cop_sim_script *script)
     script->config.agree.groups = 0;
 }
 
+static void keep_groups(struct cop_sim_script *script)
+{
+    script->config.agree.free = false;
+}
+
 static void simplify_options(struct shrink *shrink)
 {
     static void (*const changes[])(struct cop_sim_script *) = {
         no_liveness, no_flags,   no_buggify,       no_cut,    plain_net,
-        no_jitter,   no_compute, fewer_agreements, one_group,
+        no_jitter,   no_compute, fewer_agreements, one_group, keep_groups,
     };
     for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
         struct cop_sim_script trial;

@@ -475,6 +475,7 @@ static void draw_agree(struct cop__draw *draw)
         cop__chance(draw, 8) ? cop__between(draw, 20, 20000) * COP_USEC : 0;
     agree->keep_tree = cop__chance(draw, 25);
     agree->promote = cop__chance(draw, 30);
+    agree->free = cop__chance(draw, 60);
 }
 
 int cop_sim_swarm_script(uint64_t seed, uint32_t flags, struct cop_sim_script *out)

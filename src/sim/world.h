@@ -289,6 +289,8 @@ bool cop__coll_token(const struct cop_sim *sim, cop_id id, uint64_t token);
 
 /* Tokens of agreements: above all that a script may use, below those of invitations. */
 #define COP__AGREE_TOKEN (UINT64_C(1) << 60)
+/* Instead of the number of an agreement: the group was given back. */
+#define COP__AGREE_FREED UINT64_C(0xffffff)
 #define COP__AGREE_GROUPS 8u
 /* Members that have their own four bits in a word of what is agreed on. */
 #define COP__AGREE_PER_WORD 16u

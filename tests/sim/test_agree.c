@@ -144,6 +144,22 @@ static void test_explorer_with_doubt_promoted(void **state)
     explore(config, "flat");
 }
 
+/* Everyone gives the group back, at any time after the agreement. */
+static void test_explorer_frees(void **state)
+{
+    (void)state;
+    struct cop_sim_explore config = {
+        .nodes = 3, .crashes = 1, .quorum = COP_QUORUM_NONE, .free = true};
+#ifndef __SANITIZE_ADDRESS__
+    explore(config, "chain");
+#endif
+    config.nodes = 2;
+    for (size_t i = 0; i < TOLERANT; i++) {
+        config.algorithm = tolerant[i];
+        explore(config, "chain");
+    }
+}
+
 static void test_explorer_two_in_a_row(void **state)
 {
     (void)state;
@@ -405,6 +421,7 @@ int main(void)
         cmocka_unit_test(test_swarm_with_lies),
         cmocka_unit_test(test_seeds_differ_in_kind),
         cmocka_unit_test(test_explorer_two_in_a_row),
+        cmocka_unit_test(test_explorer_frees),
         cmocka_unit_test(test_explorer),
         cmocka_unit_test(test_explorer_with_doubt_promoted),
         cmocka_unit_test(test_deaths_at_every_boundary),

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agree/agree.h"
 #include "failing_alloc.h"
 #include "node/node.h"
 #include "wire/messages.h"
@@ -760,7 +761,7 @@ static void test_decisions_that_are_ignored(void **state)
         net, repeated, /* nothing is locked */
         recv(net, 2, 1, COP__KIND_LOCKED, epoch, cop__encode_locked(&locked)));
     struct cop__msg_query query = {.group = 7, .number = 1};
-    EXPECT_IGNORED(net, malformed, /* there is no coordinator in this algorithm */
+    EXPECT_IGNORED(net, unasked, /* my vote is all that there is to be said */
                    recv(net, 2, 1, COP__KIND_QUERY, epoch, cop__encode_query(&query)));
     struct cop__msg_standing standing = {.group = 7, .number = 1};
     EXPECT_IGNORED(
@@ -813,6 +814,83 @@ static void test_results_that_are_none(void **state)
     destroy(net);
 }
 
+/* ---- giving groups back ----------------------------------------------------------- */
+
+static int give_back(struct net *net, cop_id id, uint64_t number)
+{
+    struct cop_request request = {
+        .kind = COP_REQUEST_AGREE_FREE, .token = 2000 + number, .group = number};
+    return submit(net, id, &request);
+}
+
+static uint32_t count_groups(const struct net *net, uint64_t number)
+{
+    uint32_t count = 0;
+    for (cop_id id = 0; id < N; id++)
+        count += net->nodes[id] && cop__agree_has_group(net->nodes[id], number);
+    return count;
+}
+
+static void test_groups_are_given_back(void **state)
+{
+    (void)state;
+    struct net *net = create_started();
+    assert_int_equal(give_back(net, 0, 7), COP_EINVAL);
+    make_all(net, &(struct cop_agree_group){.number = 7});
+    call_all(net, 1, 1);
+    /* What is under way goes on, and the last one to say so ends it for all. */
+    for (cop_id id = 0; id + 1 < N; id++)
+        assert_int_equal(give_back(net, id, 7), 0);
+    assert_int_equal(give_back(net, 0, 7), COP_EINVAL);
+    assert_int_equal(call_word(net, 0, 2, COP_AGREE_SUM, 1), COP_EINVAL);
+    settle(net);
+    expect_word(net, 1, N, 0);
+    assert_int_equal(count_groups(net, 7), N);
+    assert_int_equal(give_back(net, N - 1, 7), 0);
+    settle(net);
+    assert_int_equal(count_groups(net, 7), 0);
+    assert_int_equal(make(net, 0, &(struct cop_agree_group){.number = 7}), COP_EEXIST);
+    destroy(net);
+}
+
+/* 0 tells 1 that all are done, and dies; 1 has no group any more when 2 votes to it. */
+static void test_the_root_gives_it_back_and_dies(void **state)
+{
+    (void)state;
+    for (uint32_t delivered = 0; delivered < 8; delivered++) {
+        struct net *net = create_started();
+        make_all(net, &(struct cop_agree_group){.number = 7});
+        for (cop_id id = N; id-- > 0;)
+            give_back(net, id, 7);
+        for (uint32_t i = 0; i < delivered && net->item_count > 0; i++)
+            deliver_first(net);
+        crash(net, 0);
+        settle(net);
+        assert_int_equal(count_groups(net, 7), 0);
+        destroy(net);
+    }
+}
+
+static void test_numbers_that_are_over(void **state)
+{
+    (void)state;
+    struct net *net = create_started();
+    static const uint64_t order[] = {3, 1, 2, 9, 8, 5};
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        make_all(net, &(struct cop_agree_group){.number = order[i]});
+        for (cop_id id = 0; id < N; id++)
+            give_back(net, id, order[i]);
+        settle(net);
+    }
+    for (uint64_t number = 0; number < 12; number++) {
+        bool over =
+            (number >= 1 && number <= 3) || number == 5 || number == 8 || number == 9;
+        assert_int_equal(make(net, 0, &(struct cop_agree_group){.number = number}),
+                         over ? COP_EEXIST : 0);
+    }
+    destroy(net);
+}
+
 /* ---- out of memory --------------------------------------------------------------- */
 
 /* One run in which the n-th allocation fails: who was unlucky is dead, the others agree. */
@@ -828,6 +906,10 @@ static bool run_short(size_t nth, enum cop_algorithm algorithm)
         deliver_first(net);
     if (net->nodes[0])
         crash(net, 0);
+    settle(net);
+    for (cop_id id = 0; id < N; id++)
+        if (net->nodes[id])
+            give_back(net, id, 7);
     settle(net);
     bool hit = failing_alloc_hit();
     failing_alloc_off();
@@ -888,6 +970,9 @@ int main(void)
         cmocka_unit_test(test_decisions_that_are_ignored),
         cmocka_unit_test(test_frames_that_come_early),
         cmocka_unit_test(test_results_that_are_none),
+        cmocka_unit_test(test_groups_are_given_back),
+        cmocka_unit_test(test_the_root_gives_it_back_and_dies),
+        cmocka_unit_test(test_numbers_that_are_over),
         cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
