@@ -5,6 +5,7 @@
 #include <coppice/buf.h>
 #include <coppice/tree.h>
 #include <coppice/types.h>
+#include <coppice/view.h>
 
 /*
  * Agreement: every member of a group contributes a value, and every one that survives
@@ -113,7 +114,8 @@ struct cop_agree_group {
 };
 #define COP_AGREE_WINDOW_MAX 64u
 
-/* What an agreement came to. Borrowed from the COMPLETE effect's buffer until freed. */
+/* What an agreement came to. What cop_agreed reads is borrowed from the COMPLETE effect's
+ * buffer. */
 struct cop_agreed {
     uint64_t group, number; /* number of the agreement, from 1 */
     cop_epoch epoch;        /* of the view in which it was decided */
@@ -123,11 +125,97 @@ struct cop_agreed {
     uint32_t length;
     struct cop_ranks failed; /* ids, ascending: all members that had failed by then */
     cop_time elapsed_ns;     /* from the call */
+    struct cop_buf *kept;    /* what the value is in, where it is the caller's */
 };
 /* COP_EMALFORMED, COP_ENOMEM. */
 int cop_agreed(const struct cop_buf *result, struct cop_agreed *out);
 void cop_agreed_free(struct cop_agreed *agreed);
 /* The i-th word of a value; 0 beyond its end. */
 uint64_t cop_agreed_word(const struct cop_agreed *agreed, uint32_t i);
+
+/* ---- programs that are members ---------------------------------------------------- */
+
+/*
+ * The same for a program that is a member by coppice/run.h, with its rules for threads and
+ * callbacks. Every member makes the group, and then calls the same agreements in the same
+ * order:
+ *
+ *   static void on_view(void *context, struct cop_run *run, struct cop_view *old,
+ *                       struct cop_view *now)
+ *   {
+ *       struct cop_agree_group group = {.number = cop_view_epoch(now)};
+ *       cop_agree_group_create(run, now, &group);
+ *       ...
+ *   }
+ *
+ *   uint64_t free_bytes = ...;
+ *   struct cop_agree_call call = {.group = epoch, .op = COP_AGREE_MIN,
+ *                                 .value = &free_bytes, .length = 8};
+ *   struct cop_agreed agreed;
+ *   if (cop_agree_wait(run, &call, &agreed) == 0)
+ *       the least that any of us has is cop_agreed_word(&agreed, 0);
+ *
+ * A run that ends completes its calls with COP_ESTATE, or COP_EREMOVED; its groups are gone.
+ */
+struct cop_run;
+
+/*
+ * Makes a group of all members of `view`, or, if that is NULL, of those that the options
+ * have. All members must name the same: a view that on_view was told is the same at
+ * all of them, and cop_view_current need not be. 0; the errors of struct cop_agree_group;
+ * COP_ESTATE if this is no member. Waits for the library's thread, if this is another one.
+ */
+int cop_agree_group_create(struct cop_run *run, const struct cop_view *view,
+                           const struct cop_agree_group *options);
+/*
+ * This member calls nothing more in the group. What is under way goes on; the memory is given
+ * back when all members that live have said so. COP_EINVAL: there is no such group.
+ */
+int cop_agree_group_free(struct cop_run *run, uint64_t group);
+
+/* One call. */
+struct cop_agree_call {
+    uint64_t group;
+    uint32_t op;              /* enum cop_agree_op */
+    enum cop_value_type type; /* 0: words, little-endian */
+    const void *value;        /* copied */
+    uint32_t length;          /* in bytes; 0: an agreement on failures alone */
+    cop_time timeout_ns;      /* 0: 30 s */
+};
+
+/*
+ * The next agreement of the group. `done` is called once, with the status that is explained
+ * above, and what was agreed, borrowed, or NULL where there is nothing. `ticket`, if it is not
+ * NULL, gets a number by which it can be cancelled.
+ *   COP_EINVAL   no such group, or a value or operation that cannot be
+ *   COP_EAGAIN   as many as the group's window are under way
+ *   COP_ESTATE   it is no member
+ * With a thread the first two may also come by `done`.
+ */
+int cop_iagree(struct cop_run *run, const struct cop_agree_call *call,
+               void (*done)(void *context, int status, const struct cop_agreed *agreed),
+               void *context, uint64_t *ticket);
+/* Waits; the status. On 0, COP_EINVAL, COP_UNDECIDED and COP_UNCERTAIN *out may have
+ * something, and is to be freed with cop_agreed_free. Otherwise it is all zero. */
+int cop_agree_wait(struct cop_run *run, const struct cop_agree_call *call,
+                   struct cop_agreed *out);
+/*
+ * Waits no longer: the call ends with COP_EABORTED. What it contributed stands, and the
+ * agreement keeps its place. COP_ENOENT: it has ended.
+ */
+int cop_agree_cancel(struct cop_run *run, uint64_t ticket);
+
+/*
+ * Agrees on who has failed, and on nothing else: the next call of the group, at all members.
+ * Whoever is agreed to have failed is in no view that the caller has from then on, and has no
+ * place in the trees of the group's later agreements.
+ */
+int cop_validate(struct cop_run *run, uint64_t group, cop_time timeout_ns,
+                 void (*done)(void *context, int status,
+                              const struct cop_agreed *agreed),
+                 void *context, uint64_t *ticket);
+/* Waits; as cop_agree_wait. */
+int cop_validate_wait(struct cop_run *run, uint64_t group, cop_time timeout_ns,
+                      struct cop_agreed *out);
 
 #endif

@@ -50,6 +50,7 @@
 struct cop_run;
 
 struct cop_handlers;
+struct cop_operation;
 
 /* ---- settings -------------------------------------------------------------------- */
 
@@ -164,6 +165,11 @@ struct cop_settings {
     /* What it does for others (coppice/service.h), from its first moment on. Copied. */
     const struct cop_handlers *services;
     uint32_t service_count;
+
+    /* Operations of its own, for agreements (coppice/agree.h): the same list at all members.
+     * Copied; the strings and functions must stay. */
+    const struct cop_operation *operations;
+    uint32_t operation_count;
 };
 
 /* ---- life ------------------------------------------------------------------------ */

@@ -230,7 +230,14 @@ int cop_agreed(const struct cop_buf *result, struct cop_agreed *out)
     return 0;
 }
 
-void cop_agreed_free(struct cop_agreed *agreed) { cop_ranks_free(&agreed->failed); }
+void cop_agreed_free(struct cop_agreed *agreed)
+{
+    cop_ranks_free(&agreed->failed);
+    cop_buf_unref(agreed->kept);
+    agreed->kept = NULL;
+    agreed->value = NULL;
+    agreed->length = 0;
+}
 
 uint64_t cop_agreed_word(const struct cop_agreed *agreed, uint32_t i)
 {

@@ -120,6 +120,8 @@ static int start_node(struct cop_run *run, struct cop_view *view)
         .upcall = cop__run_upcall,
         .services = services,
         .service_count = run->services.count,
+        .operations = run->operations,
+        .operation_count = run->settings.operation_count,
         .failed = on_failed,
         .context = run,
     };

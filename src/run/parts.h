@@ -10,6 +10,7 @@
 #include "run/services.h"
 #include "run/start.h"
 
+#include <coppice/agree.h>
 #include <coppice/run.h>
 #include <pthread.h>
 
@@ -41,6 +42,10 @@ struct cop__call {
     int (*begin)(struct cop_run *run, struct cop__call *call);
     bool (*end)(struct cop_run *run, struct cop__call *call, int status,
                 const struct cop_buf *result);
+    /* An agreement: who is told, or where it goes; and by what number it is known. */
+    void (*agreed)(void *context, int status, const struct cop_agreed *agreed);
+    struct cop_agreed *agreement;
+    uint64_t ticket;
     uint8_t bytes[]; /* to be sent */
 };
 
@@ -102,6 +107,7 @@ struct cop_run {
     struct cop__call *calls; /* under way at the node */
     struct cop__told told[COP_SUSPICIONS_MAX];
     struct cop__services services;
+    struct cop_operation *operations; /* settings.operation_count */
 
     pthread_mutex_t mutex;
     pthread_cond_t changed;

@@ -110,6 +110,7 @@ static void free_run(struct cop_run *run)
     COP_ASSERT(error == 0);
     cop__runner_fini(&run->runner);
     cop__services_fini(run);
+    free(run->operations);
     cop__tls_destroy(run->tls);
     cop__start_free(&run->start);
     cop_view_unref(run->start_view);
@@ -170,6 +171,7 @@ static int create(const struct cop_settings *settings, bool has_thread,
     run->settings.private_key_file = NULL;
     run->settings.addresses = NULL;
     run->settings.services = NULL;
+    run->settings.operations = NULL;
     run->has_thread = has_thread;
     run->id = COP_ID_NONE;
     run->listen_fd = -1;
@@ -201,12 +203,32 @@ static void give_up(struct cop_run *run)
     free_run(run);
 }
 
+static int take_operations(struct cop_run *run, const struct cop_settings *settings,
+                           char *message, size_t size)
+{
+    const struct cop_operation *given = settings->operations;
+    uint32_t count = settings->operation_count;
+    for (uint32_t i = 0; i < count; i++)
+        if (given == NULL || given[i].combine == NULL)
+            return cop__explain(message, size, "operations[%u] is missing",
+                                (unsigned)i);
+    if (count == 0)
+        return 0;
+    run->operations = calloc(count, sizeof *given);
+    if (run->operations == NULL)
+        return COP_ENOMEM;
+    memcpy(run->operations, given, count * sizeof *given);
+    return 0;
+}
+
 static int prepare(struct cop_run *run, const struct cop_settings *settings,
                    char *message, size_t size)
 {
     int error = cop__settings_apply(run, settings, message, size);
     if (error == 0)
         error = cop__services_take(run, settings, message, size);
+    if (error == 0)
+        error = take_operations(run, settings, message, size);
     if (error)
         return error;
     if (cop__door_init(run) != 0) {

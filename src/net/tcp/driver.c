@@ -475,6 +475,8 @@ static int create_node(struct cop__tcp *tcp)
         .detect = tcp->config.detect,
         .services = tcp->config.services,
         .service_count = tcp->config.service_count,
+        .operations = tcp->config.operations,
+        .operation_count = tcp->config.operation_count,
         .guard = tcp->config.guard,
         .name = tcp->config.name,
         .address = tcp->config.where,

@@ -45,6 +45,8 @@ struct cop__tcp_config {
     bool spare;
     const struct cop_service *services; /* as there */
     uint32_t service_count;
+    const struct cop_operation *operations; /* as there: not copied */
+    uint32_t operation_count;
 
     /*
      * What TCP connections are encrypted with, and both sides of them prove who they are
