@@ -56,6 +56,7 @@ static void write_log(void *context, enum cop_log_level level, const char *line)
 static void close_node(struct agent *agent, int why)
 {
     runs_end(&agent->runs, why);
+    agreeings_end(&agent->agreeings, why);
     answer_all(agent, why);
     if (agent->exec != NULL)
         exec_set_node(agent->exec, NULL, COP_ID_NONE, false);
@@ -244,7 +245,8 @@ static void on_complete(void *context, uint64_t token, int status,
                         struct cop_buf *result)
 {
     struct agent *agent = context;
-    if (!answer_complete(agent, token, status, result) &&
+    if (!agreeings_complete(&agent->agreeings, token, status, result) &&
+        !answer_complete(agent, token, status, result) &&
         !exec_complete(agent->exec, token, status, result))
         runs_complete(&agent->runs, token, status, result);
 }
@@ -325,6 +327,17 @@ static void on_suspicion(void *context)
     answer_diary(agent);
 }
 
+/* Members send each other nothing else; programs that have joined may send anything. */
+static void on_deliver(void *context, cop_id from, cop_incarnation incarnation,
+                       struct cop_buf *bytes)
+{
+    struct agent *agent = context;
+    (void)incarnation;
+    if (bytes != NULL && !agreeings_deliver(&agent->agreeings, bytes))
+        cop__log(&agent->log, COP_LOG_INFO, "a message of member %u is not for agents",
+                 (unsigned)from);
+}
+
 static void ask_to_join(struct agent *agent);
 
 static void on_out(void *context, int why)
@@ -397,6 +410,7 @@ static int start_node(struct agent *agent, struct cop_view *view)
         .complete = on_complete,
         .installed = on_installed,
         .degraded = on_degraded,
+        .deliver = on_deliver,
         .out = on_out,
         .held = on_held,
         .suspicion = on_suspicion,
@@ -418,6 +432,7 @@ static int start_node(struct agent *agent, struct cop_view *view)
     agent->runs.self = agent->id;
     exec_set_node(agent->exec, agent->tcp, agent->id,
                   cluster->quorum != COP_QUORUM_FIXED);
+    agreeings_begin(&agent->agreeings, agent->tcp, agent->id, agent->incarnation);
     note_view(agent, view);
     return 0;
 }
@@ -561,6 +576,7 @@ static void on_session_written(void *context, struct session *session)
     runs_written(&agent->runs, session);
     if (agent->exec != NULL)
         exec_written(agent->exec, session);
+    agreeings_written(&agent->agreeings, session);
 }
 
 static void on_session_closed(void *context, struct session *session)
@@ -570,6 +586,7 @@ static void on_session_closed(void *context, struct session *session)
     runs_closed(&agent->runs, session);
     if (agent->exec != NULL)
         exec_closed(agent->exec, session);
+    agreeings_closed(&agent->agreeings, session);
 }
 
 /* ---- the beginning --------------------------------------------------------------- */
@@ -728,6 +745,7 @@ static int run(struct agent *agent)
         return fail(EXIT_FAILED, "no event loop: %s", uv_strerror(error));
     cop__runner_init(&agent->runner, &agent->loop);
     runs_init(&agent->runs, &agent->loop, agent->id);
+    agreeings_init(&agent->agreeings, &agent->loop, &agent->log);
     int code = start(agent);
     if (code != 0)
         agent_stop(agent, code);

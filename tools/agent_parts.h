@@ -3,6 +3,7 @@
 #define COP_TOOLS_AGENT_PARTS_H
 
 #include "agent.h"
+#include "agreeing.h"
 #include "diary.h"
 #include "exec_agent.h"
 #include "net/tcp/notice.h"
@@ -49,6 +50,7 @@ struct agent {
     struct runs runs;
     struct exec *exec;
     struct exec_allow allow_exec;
+    struct agreeings agreeings;
     struct ask *asks;
     uint64_t next_ask;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What an agent answers: at once, or when its node has. */
 #include "agent_parts.h"
+#include "agree/agree.h"
 #include "commands.h"
 #include "say.h"
 
@@ -220,6 +221,7 @@ static struct cop_buf *make_status(struct agent *agent)
     print_counter(out, "up_ns", now_ns() - agent->started_ns);
     print_counter(out, "node_bytes", cop_node_bytes(node));
     print_counter(out, "sweeps", cop_node_sweeps(node));
+    print_counter(out, "agree_groups", cop__agree_groups(node));
     cop_stats_each(&agent->stats, print_counter, out);
     print_driver(out, cop__tcp_stats(agent->tcp));
     struct cop_buf *body = NULL;
@@ -440,6 +442,9 @@ static void answer(struct agent *agent, const struct caller *caller, enum verb v
         return;
     case VERB_BCAST:
         runs_start_bcast(&agent->runs, caller->session, body);
+        return;
+    case VERB_AGREE:
+        agreeings_order(&agent->agreeings, caller->session, body);
         return;
     case VERB_PROBE:
         runs_start(&agent->runs, caller->session, body);

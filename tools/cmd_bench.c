@@ -177,16 +177,33 @@ static int run(const struct options *options, bool sweep)
     return code;
 }
 
+/* Benchmarks with options of their own. */
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+} others[] = {
+    {"contention", cmd_bench_contention},
+    {"ts", cmd_bench_ts},
+    {"tls", cmd_bench_tls},
+    {"rpc", cmd_bench_rpc},
+    {"agree", cmd_bench_agree},
+};
+#define OTHERS (sizeof others / sizeof *others)
+
+/* OTHERS: it is none of them. */
+static size_t find_other(const char *name)
+{
+    size_t i = 0;
+    while (i < OTHERS && strcmp(others[i].name, name) != 0)
+        i++;
+    return i;
+}
+
 int cmd_bench(int argc, char **argv)
 {
-    if (argc > 1 && strcmp(argv[1], "contention") == 0)
-        return cmd_bench_contention(argc - 1, argv + 1);
-    if (argc > 1 && strcmp(argv[1], "ts") == 0)
-        return cmd_bench_ts(argc - 1, argv + 1);
-    if (argc > 1 && strcmp(argv[1], "tls") == 0)
-        return cmd_bench_tls(argc - 1, argv + 1);
-    if (argc > 1 && strcmp(argv[1], "rpc") == 0)
-        return cmd_bench_rpc(argc - 1, argv + 1);
+    size_t other = argc > 1 ? find_other(argv[1]) : OTHERS;
+    if (other < OTHERS)
+        return others[other].run(argc - 1, argv + 1);
     struct options got = {.sizes = "64,256",
                           .arities = "2,4",
                           .transport = "tcp",
@@ -215,14 +232,14 @@ int cmd_bench(int argc, char **argv)
     };
     struct args args = {
         .name = "bench",
-        .usage = "sweep|floor|contention|ts|tls|rpc [options]",
+        .usage = "sweep|floor|contention|ts|tls|rpc|agree [options]",
         .text =
             "`sweep` measures probes of a private cluster against two floors, turn by\n"
             "turn: bare C that moves as many equal messages over the same tree, with\n"
             "blocking sockets and with epoll. `floor` measures the floors alone.\n"
-            "`contention`, `ts` (the time of a change of the view), `tls` (what\n"
-            "encryption costs) and `rpc` (calls to all) have options of their own:\n"
-            "coppice bench tls --help",
+            "Others have options of their own (coppice bench ts --help): `contention`,\n"
+            "`ts` (the time of a change of the view), `tls` (what encryption costs),\n"
+            "`rpc` (calls to all), `agree`.",
         .options = options,
         .least = 1,
         .most = 1,
@@ -233,12 +250,11 @@ int cmd_bench(int argc, char **argv)
     if (quick)
         got.idle_ns = 0;
     const char *what = args.operands[0];
+    if (find_other(what) < OTHERS)
+        return fail(EXIT_USAGE, "bench: %s comes first, before its options", what);
     if (strcmp(what, "sweep") != 0 && strcmp(what, "floor") != 0)
         return fail(EXIT_USAGE,
-                    strcmp(what, "contention") == 0 || strcmp(what, "ts") == 0 ||
-                            strcmp(what, "tls") == 0 || strcmp(what, "rpc") == 0
-                        ? "bench: %s comes first, before its options"
-                        : "bench: sweep, floor, contention, ts, tls or rpc, not '%s'",
+                    "bench: '%s' is no benchmark (coppice help bench lists them)",
                     what);
     return run(&got, strcmp(what, "sweep") == 0);
 }

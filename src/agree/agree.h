@@ -14,6 +14,8 @@ extern const struct cop__layer cop__agree_layer;
 
 /* Whether the group is there: for checkers. */
 bool cop__agree_has_group(const struct cop_node *node, uint64_t number);
+/* How many there are. */
+uint32_t cop__agree_groups(const struct cop_node *node);
 
 cop__handler cop__on_vote, cop__on_decide, cop__on_lock, cop__on_locked, cop__on_query,
     cop__on_standing;

@@ -65,6 +65,11 @@ void cop__agree_digest(const struct cop_node *node, struct cop__digest *digest)
     }
 }
 
+uint32_t cop__agree_groups(const struct cop_node *node)
+{
+    return cop__has_views(node) ? cop__agree(node)->group_count : 0;
+}
+
 static const char *check_agreement(const struct cop__agreement *agreement)
 {
     if (agreement->waiting && (!agreement->called || agreement->decision))

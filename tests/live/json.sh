@@ -49,6 +49,7 @@ MORE=1 check coppice.stats.v1 coppice ps --stats --json
 check coppice.probe.v1 coppice probe --json
 check coppice.exec.v1 coppice exec --json -- hostname
 check coppice.bcast.v1 coppice bcast --json -k 3 hello
+check coppice.agree.v1 coppice agree --json --count 2
 coppice kill n3
 check coppice.ps.v1 coppice ps --json n3
 check coppice.probe.v1 coppice probe --json --count 3
@@ -69,6 +70,7 @@ check coppice.bench.ts.v1 sed -n 1p "$scratch/ts"
 check coppice.bench.fit.v1 sed -n 2p "$scratch/ts"
 check coppice.bench.tls.v1 coppice bench tls -n 5 --rounds 7 --repetitions 2 --json
 check coppice.bench.rpc.v1 coppice bench rpc -n 4 --in-flight 2 --rounds 2 --requests 4 --json
+check coppice.bench.agree.v1 coppice bench agree -n 3 --sets 2 --operations 3 --warm-up 1 --json
 check coppice.model.ts.v1 coppice model ts --n 9 --arity 2 --latency 5us --compute 2us --json
 ALSO=coppice.model.ts.v1 check coppice.model.best.v1 \
     coppice model ts --n 9 --best --latency 5us --compute 2us --torus cube --json

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agreer.h"
+#include "args.h"
+#include "bars.h"
+#include "commands.h"
+#include "json.h"
+#include "local.h"
+#include "say.h"
+
+#include <coppice/error.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct options {
+    const char *from, *agent, *algorithm, *value, *op;
+    uint64_t count, window, skew_ms;
+    bool keep_tree, with_dead, as_json;
+};
+
+/* What to print. */
+struct report {
+    const struct agreer *agreer;
+    const struct agree_order *order;
+    cop_time *times; /* sorted */
+    char *failed;
+    uint32_t decided, rounds; /* agreements with a result; different rounds */
+};
+
+/* ---- output ---------------------------------------------------------------------- */
+
+static int make_report(const struct agreer *agreer, const struct agree_order *order,
+                       const struct cluster *cluster, const struct roll *roll,
+                       struct report *out)
+{
+    struct report report = {.agreer = agreer, .order = order};
+    report.times = agreer_sorted(agreer);
+    report.failed =
+        cluster ? roll_fold(roll, cluster, agreer->failed.items, agreer->failed.count)
+                : nodeset_fold_ids("", agreer->failed.items, agreer->failed.count);
+    for (uint32_t i = 0; i < agreer->count; i++) {
+        report.decided += agreer->samples[i].status == 0;
+        report.rounds +=
+            i == 0 || agreer->samples[i].round != agreer->samples[i - 1].round;
+    }
+    *out = report;
+    return report.times && report.failed ? 0 : COP_ENOMEM;
+}
+
+static cop_time at_permille(const struct report *report, uint64_t permille)
+{
+    uint64_t last = report->agreer->count - 1;
+    return report->times[(last * permille + 500) / 1000];
+}
+
+static const char *verdict_name(enum agree_verdict verdict)
+{
+    static const char *const names[] = {"unknown", "same", "different"};
+    return names[verdict];
+}
+
+static void print_json(const struct report *report)
+{
+    const struct agreer *agreer = report->agreer;
+    const struct agree_sample *last = &agreer->samples[agreer->count - 1];
+    struct json json;
+    json_init(&json, stdout);
+    json_begin_object(&json);
+    json_put_string(&json, "schema", "coppice.agree.v1");
+    json_put_u64(&json, "from", agreer->self);
+    json_put_string(&json, "algorithm", cop_algorithm_name(report->order->algorithm));
+    json_put_string(&json, "op", agree_op_name(report->order->op));
+    json_put_u64(&json, "members", agreer->members);
+    json_put_u64(&json, "agreements", agreer->count);
+    json_put_u64(&json, "decided", report->decided);
+    json_put_string(&json, "status", cop_error_name(last->status));
+    json_put_u64(&json, "value", last->value);
+    json_put_string(&json, "failed", report->failed);
+    json_put_u64(&json, "failed_count", agreer->failed.count);
+    json_put_u64(&json, "epoch", agreer->epoch);
+    json_put_u64(&json, "round", last->round);
+    json_put_u64(&json, "rounds", report->rounds);
+    json_put_string(&json, "results", verdict_name(agreer->verdict));
+    json_put_u64(&json, "min_ns", report->times[0]);
+    json_put_u64(&json, "median_ns", at_permille(report, 500));
+    json_put_u64(&json, "p99_ns", at_permille(report, 990));
+    json_put_u64(&json, "max_ns", report->times[agreer->count - 1]);
+    json_end_object(&json);
+}
+
+static void print_times(const struct report *report)
+{
+    uint32_t count = report->agreer->count;
+    char least[DURATION_SIZE], middle[DURATION_SIZE], high[DURATION_SIZE],
+        most[DURATION_SIZE];
+    printf("%-9s min %s, median %s, p99 %s, max %s\n", "latency",
+           print_duration(report->times[0], least),
+           print_duration(at_permille(report, 500), middle),
+           print_duration(at_permille(report, 990), high),
+           print_duration(report->times[count - 1], most));
+    if (count >= 20) {
+        const struct bars bars = {.out = stdout, .utf8 = has_utf8(), .width = 40};
+        bars_histogram(&bars, report->times, count, 8);
+    }
+}
+
+static void print_text(const struct report *report)
+{
+    const struct agreer *agreer = report->agreer;
+    const struct agree_sample *last = &agreer->samples[agreer->count - 1];
+    bool is_good = last->status == 0;
+    const char *on = colour(stdout, is_good ? GREEN : RED),
+               *off = colour(stdout, PLAIN);
+    if (is_good)
+        printf("%-9s %s%" PRIu64 "%s, the %s over %" PRIu32 " members\n", "agreed", on,
+               last->value, off, agree_op_name(report->order->op),
+               agreer->members - agreer->failed.count);
+    else
+        printf("%-9s %s%s%s\n", "not", on, cop_strerror(last->status), off);
+    if (agreer->failed.count > 0)
+        printf("%-9s %s%s%s\n", "failed", colour(stdout, RED), report->failed, off);
+    if (agreer->count > 1)
+        printf("%-9s %" PRIu32 ", %" PRIu32 " of them decided, in %" PRIu32 " rounds\n",
+               "in a row", agreer->count, report->decided, report->rounds);
+    printf("%-9s %s\n", "results",
+           agreer->verdict == AGREE_SAME        ? "the same at all who live"
+           : agreer->verdict == AGREE_DIFFERENT ? "DIFFERENT at those who live"
+                                                : "not known to be the same at all");
+    print_times(report);
+}
+
+/* ---- asking ---------------------------------------------------------------------- */
+
+static int explain(int error)
+{
+    if (error == COP_ETIMEDOUT || error == COP_ELOST)
+        return fail(EXIT_FAILED, "the agent that was asked %s",
+                    error == COP_ELOST ? "is gone" : "does not answer");
+    if (error == COP_ESTATE || error == COP_EREMOVED)
+        return fail(EXIT_REFUSED, "the agent that was asked is not in the view");
+    if (error == COP_EINVAL)
+        return fail(EXIT_REFUSED,
+                    "agreements need views that change: not with a fixed quorum");
+    return fail(EXIT_FAILED, "no agreement: %s", cop_strerror(error));
+}
+
+static bool is_degraded(const struct agreer *agreer)
+{
+    return agreer->samples[agreer->count - 1].status == COP_EDEGRADED;
+}
+
+static int ask(struct client *client, const struct agree_order *order,
+               const struct cluster *cluster, bool as_json)
+{
+    struct agreer agreer;
+    struct report report;
+    struct roll roll = {0};
+    int error = agreer_run(client, order, &agreer);
+    if (error)
+        return explain(error);
+    error = client_roll(client, 0, order->timeout_ns, &roll);
+    if (error) {
+        agreer_free(&agreer);
+        return explain(error);
+    }
+    int code = EXIT_FAILED;
+    if (make_report(&agreer, order, cluster, &roll, &report) != 0) {
+        fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
+    } else {
+        (as_json ? print_json : print_text)(&report);
+        if (is_degraded(&agreer))
+            code = EXIT_REFUSED;
+        else if (report.decided == agreer.count && agreer.verdict != AGREE_DIFFERENT)
+            code = EXIT_DONE;
+    }
+    free(report.times);
+    free(report.failed);
+    roll_free(&roll);
+    agreer_free(&agreer);
+    return code;
+}
+
+static int open_member(struct local *local, const char *from, struct client *out)
+{
+    struct cop_ranks ids = {0};
+    struct roll roll;
+    char *texts[] = {(char *)(uintptr_t)from};
+    if (from == NULL) {
+        int none = local_connect_any(local, out, &roll);
+        if (none == 0)
+            roll_free(&roll);
+        return none;
+    }
+    int code = local_select(local, "agree", texts, 1, &ids);
+    if (code)
+        return code;
+    if (ids.count != 1)
+        code = fail(EXIT_USAGE, "agree: --from takes one member, not '%s'", from);
+    else if (local_connect(local, ids.items[0], out) != 0)
+        code =
+            fail(EXIT_NO_CLUSTER, "member %s of '%s' is dead", from, local->dir.name);
+    cop_ranks_free(&ids);
+    return code;
+}
+
+static int run_agent(const struct options *options, const struct agree_order *order)
+{
+    struct client client;
+    int error = client_open(options->agent, &client);
+    if (error == COP_ENOENT || error == COP_EINVAL)
+        return fail(EXIT_NO_CLUSTER, "no agent takes commands at %s", options->agent);
+    if (error)
+        return fail(EXIT_FAILED, "%s: %s", options->agent, cop_strerror(error));
+    int code = ask(&client, order, NULL, options->as_json);
+    client_close(&client);
+    return code;
+}
+
+static int run_local(const char *name, const struct options *options,
+                     const struct agree_order *order)
+{
+    struct local local;
+    struct client client;
+    int code = local_open(name, &local);
+    if (code)
+        return code;
+    code = open_member(&local, options->from, &client);
+    if (code == 0) {
+        code = ask(&client, order, &local.cluster, options->as_json);
+        client_close(&client);
+    }
+    local_close(&local);
+    return code;
+}
+
+/* ---- the command line ------------------------------------------------------------ */
+
+static int read_order(const struct options *options, const struct settings *settings,
+                      const char *shape, struct agree_order *out)
+{
+    struct agree_order order = {.count = (uint32_t)options->count,
+                                .window = (uint32_t)options->window,
+                                .skew_ms = (uint32_t)options->skew_ms,
+                                .keep_tree = options->keep_tree,
+                                .with_dead = options->with_dead,
+                                .timeout_ns = settings_timeout(settings)};
+    if (cop_algorithm_parse(options->algorithm, &order.algorithm) != 0)
+        return fail(EXIT_USAGE,
+                    "agree: unknown algorithm '%s': there are early, strict, tree, "
+                    "linear and allreduce",
+                    options->algorithm);
+    if (agree_op_parse(options->op, &order.op) != 0)
+        return fail(
+            EXIT_USAGE,
+            "agree: unknown operation '%s': there are and, or, sum, min and max",
+            options->op);
+    if (strcmp(options->value, "id") == 0)
+        order.source = AGREE_ID;
+    else if (parse_number(options->value, 0, UINT64_MAX, &order.value) != 0)
+        return fail(EXIT_USAGE,
+                    "agree: --value takes a number, or id for that of each member, not "
+                    "'%s'",
+                    options->value);
+    if (shape != NULL)
+        snprintf(order.shape, sizeof order.shape, "%s", shape);
+    *out = order;
+    return 0;
+}
+
+int cmd_agree(int argc, char **argv)
+{
+    struct options got = {
+        .algorithm = "early", .value = "1", .op = "sum", .count = 1, .window = 1};
+    const char *flags[SETTINGS_COUNT] = {NULL};
+    const struct args_option options[] = {
+        {0, "name", "NAME", "of the cluster", ARGS_TEXT, &flags[SETTING_name], 0, 0},
+        {0, "from", "MEMBER", "who tells the others; the lowest that lives otherwise",
+         ARGS_TEXT, &got.from, 0, 0},
+        {0, "agent", "SOCKET", "ask this agent, not one of a local cluster", ARGS_TEXT,
+         &got.agent, 0, 0},
+        {0, "algorithm", "A", "early, strict, tree, linear or allreduce", ARGS_TEXT,
+         &got.algorithm, 0, 0},
+        {0, "value", "V", "what each contributes: a number (1), or id", ARGS_TEXT,
+         &got.value, 0, 0},
+        {0, "op", "O", "how they are combined: and, or, sum, min, max", ARGS_TEXT,
+         &got.op, 0, 0},
+        {'k', "count", "K", "so many agreements, one after the other", ARGS_NUMBER,
+         &got.count, 1, AGREEMENTS_MAX},
+        {0, "window", "W", "so many of them under way at a time", ARGS_NUMBER,
+         &got.window, 1, COP_AGREE_WINDOW_MAX},
+        {0, "skew", "MS", "each waits before each call, by chance, at most so long",
+         ARGS_NUMBER, &got.skew_ms, 0, 60000},
+        {0, "keep-tree", NULL, "mend the tree around who failed, do not lay it anew",
+         ARGS_FLAG, &got.keep_tree, 0, 0},
+        {0, "with-dead", NULL, "have those in the group who are gone already",
+         ARGS_FLAG, &got.with_dead, 0, 0},
+        {0, "shape", "SHAPE", "of the tree; the cluster's own otherwise", ARGS_TEXT,
+         &flags[SETTING_shape], 0, 0},
+        {0, "timeout", "TIME", "of each agreement, such as 500ms", ARGS_TEXT,
+         &flags[SETTING_timeout], 0, 0},
+        {0, "json", NULL, "print one object: coppice.agree.v1", ARGS_FLAG, &got.as_json,
+         0, 0},
+        {0},
+    };
+    struct args args = {
+        .name = "agree",
+        .usage = "[options]",
+        .text =
+            "Has all members agree: each contributes a value, and all who survive get\n"
+            "the same combination of them, and the same list of who failed. Prints\n"
+            "what came of the last one, and how long they took. Without options it\n"
+            "counts the living.\n"
+            "Exit status: 0 all were decided, 1 otherwise, 3 no such cluster, 4 the\n"
+            "member that was asked is not in the view, or too few can be reached.",
+        .options = options,
+    };
+    struct settings settings;
+    struct agree_order order;
+    int code;
+    if (!args_parse(&args, argc, argv, &code))
+        return code;
+    code = settings_load(&settings, flags);
+    if (code == 0)
+        code = read_order(&got, &settings, flags[SETTING_shape], &order);
+    if (code)
+        return code;
+    if (got.agent != NULL && got.from != NULL)
+        return fail(EXIT_USAGE, "agree: --agent and --from exclude each other");
+    if (got.agent != NULL)
+        return run_agent(&got, &order);
+    return run_local(settings_name(&settings), &got, &order);
+}
