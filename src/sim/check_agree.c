@@ -272,10 +272,11 @@ static bool are_together(const struct cop_sim *sim, const struct cop_life *a,
 }
 
 /* Also who is dead by now must have returned the same. Where every side of a split goes on,
- * who was taken for dead may have gone on. */
+ * who was taken for dead may have gone on; HAS is such a case, when those whom it names have
+ * left. */
 static bool is_uniform(const struct cop_sim *sim, const struct group *group)
 {
-    if (sim->config.quorum == COP_QUORUM_NONE && cop_sim_was_lied_to(sim))
+    if (sim->config.quorum != COP_QUORUM_MAJORITY && cop_sim_was_lied_to(sim))
         return false;
     return group->algorithm == COP_AGREE_STRICT ||
            ((group->algorithm == COP_AGREE_TREE ||
