@@ -280,14 +280,6 @@ static void on_upcall(void *context, struct cop_buf *record)
         echo_answer(agent->tcp, ++agent->runs.next_token, &upcall);
 }
 
-static void on_deliver(void *context, cop_id from, cop_incarnation incarnation,
-                       struct cop_buf *bytes)
-{
-    struct agent *agent = context;
-    (void)incarnation;
-    exec_deliver(agent->exec, from, bytes);
-}
-
 static void on_degraded(void *context, bool is_degraded)
 {
     struct agent *agent = context;
@@ -333,7 +325,8 @@ static void on_deliver(void *context, cop_id from, cop_incarnation incarnation,
 {
     struct agent *agent = context;
     (void)incarnation;
-    if (bytes != NULL && !agreeings_deliver(&agent->agreeings, bytes))
+    if (bytes != NULL && !agreeings_deliver(&agent->agreeings, bytes) &&
+        !exec_deliver(agent->exec, from, bytes))
         cop__log(&agent->log, COP_LOG_INFO, "a message of member %u is not for agents",
                  (unsigned)from);
 }
@@ -417,7 +410,6 @@ static int start_node(struct agent *agent, struct cop_view *view)
         .services = services,
         .service_count = sizeof services / sizeof *services,
         .upcall = on_upcall,
-        .deliver = on_deliver,
         .guest = on_guest,
         .failed = on_failed,
         .context = agent,

@@ -135,11 +135,13 @@ void exec_post(struct exec *exec, cop_id to, const struct exec_note *note)
 
 /* ---- what is told ---------------------------------------------------------------- */
 
-void exec_deliver(struct exec *exec, cop_id from, const struct cop_buf *bytes)
+bool exec_deliver(struct exec *exec, cop_id from, const struct cop_buf *bytes)
 {
     struct exec_note note;
-    if (exec_note_decode((struct cop__bytes){bytes->data, bytes->length}, &note) == 0)
-        take_note(exec, from, &note);
+    if (exec_note_decode((struct cop__bytes){bytes->data, bytes->length}, &note) != 0)
+        return false;
+    take_note(exec, from, &note);
+    return true;
 }
 
 void exec_upcall(struct exec *exec, const struct cop_upcall *upcall)

@@ -37,7 +37,8 @@ void exec_set_node(struct exec *exec, struct cop__tcp *tcp, cop_id self,
 /* What the driver has to tell. */
 /* RUN of the service EXEC. */
 void exec_upcall(struct exec *exec, const struct cop_upcall *upcall);
-void exec_deliver(struct exec *exec, cop_id from, const struct cop_buf *bytes);
+/* A letter; false: it is not of this service. */
+bool exec_deliver(struct exec *exec, cop_id from, const struct cop_buf *bytes);
 bool exec_complete(struct exec *exec, uint64_t token, int status,
                    struct cop_buf *result);
 void exec_installed(struct exec *exec, const struct cop_view *view);
