@@ -5,7 +5,7 @@
 # each add one do not meet in this list. CONFIGURE_DEPENDS makes every build look again.
 
 # Folders of the pure core: no I/O, no clock, no thread. tests/style holds them to it.
-set(COPPICE_PURE_FOLDERS base wire filter tree view node roster detect sweep member letter agree probe coll
+set(COPPICE_PURE_FOLDERS base wire filter tree view node roster detect sweep member letter agree stream probe coll
                           stack)
 
 # coppice_sources(<out> <target> <pattern>...): what the patterns find, or an empty

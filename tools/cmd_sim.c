@@ -43,6 +43,11 @@ static bool is_agree(const struct options *options)
     return strcmp(options->protocol, "agree") == 0;
 }
 
+static bool is_stream(const struct options *options)
+{
+    return strcmp(options->protocol, "stream") == 0;
+}
+
 /* What a run cost in real time. */
 struct costs {
     cop_time begun_ns, ended_ns; /* of the run itself, on the wall */
@@ -493,7 +498,9 @@ static int run_swarm(const struct options *options)
         .jobs = (uint32_t)options->jobs,
         .flags = (options->lies ? COP_SIM_SWARM_LIES : 0u) |
                  (is_member(options) ? COP_SIM_SWARM_VIEWS : 0u) |
-                 (is_coll(options) ? COP_SIM_SWARM_COLL : 0u) | agree_flags(options),
+                 (is_coll(options) ? COP_SIM_SWARM_COLL : 0u) |
+                 (is_stream(options) ? COP_SIM_SWARM_STREAM : 0u) |
+                 agree_flags(options),
         .progress = on_progress,
     };
     struct cop_sim_swarm_report report;
@@ -529,11 +536,11 @@ static int check_names(struct options *options)
 {
     enum cop_algorithm algorithm;
     if (strcmp(options->protocol, "probe") != 0 && !is_member(options) &&
-        !is_agree(options) && !is_coll(options))
-        return fail(
-            EXIT_USAGE,
-            "sim: unknown protocol '%s': there are probe, member, agree and coll",
-            options->protocol);
+        !is_agree(options) && !is_coll(options) && !is_stream(options))
+        return fail(EXIT_USAGE,
+                    "sim: unknown protocol '%s': there are probe, member, agree, coll "
+                    "and stream",
+                    options->protocol);
     if (options->algorithm && cop_algorithm_parse(options->algorithm, &algorithm) != 0)
         return fail(
             EXIT_USAGE,
@@ -558,7 +565,7 @@ int cmd_sim(int argc, char **argv)
                               .jobs = cores > 0 ? (uint64_t)cores : 1,
                               .timeout_ns = 30 * COP_SEC};
     const struct args_option table[] = {
-        {0, "protocol", "NAME", "what the nodes do: probe, member, agree, coll",
+        {0, "protocol", "NAME", "what the nodes do: probe, member, agree, coll, stream",
          ARGS_TEXT, &options.protocol, 0, 0},
         {0, "algorithm", "NAME",
          "of agree: early, strict, tree, linear, allreduce (swarm: any)", ARGS_TEXT,

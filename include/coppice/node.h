@@ -121,8 +121,23 @@ enum cop_request_kind {
      * way goes on; the group is given back when all members that live have said so.
      */
     COP_REQUEST_AGREE_FREE,
+    /*
+     * Streams (coppice/stream.h), each named by `group`. OPEN opens `stream` at the root, or attaches
+     * to it again; `wave` is the last that the front-end has. PUT gives a packet of the
+     * back-end here: COP_EAGAIN as long as it is too far ahead, until COP_STREAM_ROOM. TAKEN: the
+     * front-end has waves up to `wave`. SEND: packet number `wave` to all back-ends; numbers
+     * follow each other from 1 on, one that is there already is ignored. DETACH: the front-end
+     * goes, and the stream with it unless it is KEEP. OPEN, CLOSE and DETACH have a COMPLETE.
+     */
+    COP_REQUEST_STREAM_OPEN,
+    COP_REQUEST_STREAM_PUT,
+    COP_REQUEST_STREAM_TAKEN,
+    COP_REQUEST_STREAM_SEND,
+    COP_REQUEST_STREAM_CLOSE,
+    COP_REQUEST_STREAM_DETACH,
 };
 struct cop_coll;
+struct cop_stream_options;
 
 struct cop_request {
     enum cop_request_kind kind;
@@ -140,9 +155,11 @@ struct cop_request {
     cop_incarnation incarnation; /* INVITE; REPORT: 0 for the present life */
     const struct cop_coll *coll; /* collectives */
     const struct cop_agree_group *new_group; /* AGREE_GROUP */
-    uint64_t group;                          /* AGREE, AGREE_FREE */
+    uint64_t group; /* AGREE, AGREE_FREE; of streams: its number */
     uint32_t op;                             /* AGREE: enum cop_agree_op */
     enum cop_value_type type;                /* AGREE */
+    const struct cop_stream_options *stream; /* STREAM_OPEN */
+    uint64_t wave;                           /* STREAM_OPEN, TAKEN, SEND */
 };
 
 struct cop_event {
@@ -178,6 +195,7 @@ enum cop_effect_kind {
                         `status` is how many; see cop_node_held */
     COP_EFFECT_SUSPICION, /* cop_node_events has a record that is new, or has an outcome
                              now; once a step at most */
+    COP_EFFECT_STREAM, /* of the stream `token`: read with cop_stream_event (coppice/stream.h) */
 };
 
 struct cop_effect {

@@ -5,6 +5,7 @@
 #include <coppice/coll.h>
 #include <coppice/node.h>
 #include <coppice/stats.h>
+#include <coppice/stream.h>
 
 /*
  * The simulator: N unmodified nodes in one process, on virtual time, from one 64-bit
@@ -119,6 +120,9 @@ struct cop_sim_checker {
     /* A service is told to do something. */
     void (*on_upcall)(void *state, struct cop_sim *sim, cop_id node,
                       const struct cop_upcall *upcall);
+    /* Something of the stream `number` for the application. */
+    void (*on_stream)(void *state, struct cop_sim *sim, cop_id node, uint64_t number,
+                      const struct cop_stream_event *event);
     /* A view was installed. */
     void (*on_view)(void *state, struct cop_sim *sim, cop_id node,
                     struct cop_view *view);
@@ -150,6 +154,8 @@ const struct cop_sim_checker *cop_sim_checker_guard(void);
 const struct cop_sim_checker *cop_sim_checker_coll(void);
 /* A1 to A5 of agreements. */
 const struct cop_sim_checker *cop_sim_checker_agree(void);
+/* S1 to S3 of streams. */
+const struct cop_sim_checker *cop_sim_checker_stream(void);
 
 /* ---- actions --------------------------------------------------------------------- */
 
@@ -180,6 +186,7 @@ enum cop_sim_action_kind {
     COP_SIM_GROUP_END, /* a ends a group */
     COP_SIM_BCAST,     /* a broadcasts; services are as good as `mischief` lets them */
     COP_SIM_AGREE,     /* a submits request: what cop_sim_agree makes; not in scripts */
+    COP_SIM_STREAM,    /* the same of cop_sim_stream */
 };
 
 /*
@@ -197,6 +204,23 @@ struct cop_sim_agree {
     bool keep_tree, promote;
     bool free;  /* each gives the group back when it has called them all */
     bool plain; /* everyone contributes the word 1, and nobody looks who is in it */
+};
+
+#define COP_SIM_FILTER_NAME 32
+/*
+ * The same for a stream: a front-end opens it at the root, and goes where the root goes; every
+ * back-end gives `waves` packets, from which who looks on can tell what must come out.
+ */
+struct cop_sim_stream {
+    uint32_t waves; /* 0: nothing of it */
+    char filter[COP_SIM_FILTER_NAME]; /* of coppice/filter.h; packets are u64 */
+    uint32_t window;
+    enum cop_stream_sync sync;
+    cop_time timeout_ns; /* SYNC_TIMEOUT */
+    uint32_t flags;      /* enum cop_stream_flag */
+    cop_time gap_ns;     /* at most, between one and the next packet, by the seed */
+    cop_time lag_ns;     /* at most, until the front-end takes an output */
+    uint32_t downs;      /* packets of the front-end */
 };
 
 /* When an action is done. The latter two are for CRASH only: at message boundaries. */
@@ -261,6 +285,7 @@ struct cop_sim_config {
     struct cop_sim_set drained; /* from the start */
     struct cop_shape shape;     /* of the view; its table stays the caller's */
     struct cop_sim_agree agree;
+    struct cop_sim_stream stream;
     uint64_t seed;
     struct cop_sim_net net;
     uint32_t flags;                                /* enum cop_sim_flag */
@@ -391,6 +416,8 @@ uint64_t cop_sim_node_bytes(const struct cop_sim *sim);
  *   guard 2 (removals a minute)   drained 3,5-6 (from the start)   at T drain A about B [undo]
  *   agree early [count K] [window W] [gap T] [timeout T] [groups K] [keep-tree] [promote]
  *   [plain] (see struct cop_sim_agree)
+ *   stream FILTER [waves K] [window W] [gap T] [lag T] [downs K] [timeout T] [none] [leaves]
+ *   [withdraw] (see struct cop_sim_stream)
  *   start 12 (members at the start; the other nodes are places for who joins)  flags
  *   codec cut buggify quiet net constant 10us | net loggp L o g G_ps | net torus L hop
  *   [XxYxZ] [shuffle] | net switch L service_ns [ports P] [byte G_ps] | net recorded
@@ -454,6 +481,7 @@ struct cop_sim_report {
     uint64_t agreements;           /* that somebody returned from */
     uint64_t deaths;               /* crashes */
     cop_time agree_ns; /* from one to the next, over the second half of them */
+    uint64_t outputs, complete; /* that a front-end got, and those with all in them */
     struct cop_stats stats;
 };
 
@@ -478,6 +506,7 @@ enum cop_sim_swarm_flag {
     COP_SIM_SWARM_COLL = 16, /* collectives instead of probes */
     COP_SIM_SWARM_AGREE =
         32, /* and agree; algorithm + 1, or 0 for any, from bit 8 on */
+    COP_SIM_SWARM_STREAM = 64, /* and have a stream */
 };
 #define COP_SIM_SWARM_ALGORITHM(a) (((uint32_t)(a) + 1) << 8)
 

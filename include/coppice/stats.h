@@ -9,7 +9,7 @@
  * one for its node, the simulator one for all. The command, the benchmarks and the
  * tests read these and no others.
  */
-#define COP_STATS_KINDS 48
+#define COP_STATS_KINDS 64
 
 /* X(name, why a frame or event was ignored): each has a test that hits it. */
 /* clang-format off */
@@ -49,6 +49,10 @@ struct cop_stats {
     uint64_t agreements, revotes,
         terminations; /* ended with a result; votes cast again;
                                                    coordinators whose death left doubt */
+    uint64_t stream_waves;    /* states that were made of those below */
+    uint64_t stream_orphans;  /* processes that looked for a parent */
+    uint64_t stream_attempts; /* and asked one */
+    uint64_t stream_adoptions, stream_rings;
 #define COP_IGNORE_FIELD(name, text) uint64_t ignored_##name;
     COP_IGNORES(COP_IGNORE_FIELD)
 #undef COP_IGNORE_FIELD

@@ -157,6 +157,17 @@ void cop__emit_service(struct cop_node *node, uint64_t handle, int status,
     effect->result = record;
 }
 
+void cop__emit_stream(struct cop_node *node, uint64_t stream, struct cop_buf *event)
+{
+    struct cop_effect *effect = append(node, COP_EFFECT_STREAM);
+    if (!effect) {
+        cop_buf_unref(event);
+        return;
+    }
+    effect->token = stream;
+    effect->result = event;
+}
+
 void cop__emit_view(struct cop_node *node)
 {
     struct cop_effect *effect = append(node, COP_EFFECT_VIEW);

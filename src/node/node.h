@@ -26,6 +26,7 @@ enum cop__slot {
     COP__SLOT_MEMBER,
     COP__SLOT_LETTER,
     COP__SLOT_AGREE,
+    COP__SLOT_STREAM,
     COP__SLOT_PROBE,
     COP__SLOT_COLL,
     COP__SLOTS
@@ -186,6 +187,8 @@ void cop__emit_deliver(struct cop_node *node, cop_id from, cop_incarnation incar
 /* Something for a service; takes over the reference to `record`. */
 void cop__emit_service(struct cop_node *node, uint64_t handle, int status,
                        struct cop_buf *record);
+/* Something of a stream for the application; takes over the reference to `event`. */
+void cop__emit_stream(struct cop_node *node, uint64_t stream, struct cop_buf *event);
 /* The view that is installed now. */
 void cop__emit_view(struct cop_node *node);
 /* DEGRADED or OUT. */

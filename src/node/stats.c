@@ -59,6 +59,11 @@ void cop_stats_each(const struct cop_stats *stats,
     VISIT(agreements)
     VISIT(revotes)
     VISIT(terminations)
+    VISIT(stream_waves)
+    VISIT(stream_orphans)
+    VISIT(stream_attempts)
+    VISIT(stream_adoptions)
+    VISIT(stream_rings)
 #define VISIT_IGNORED(name, text) VISIT(ignored_##name)
     COP_IGNORES(VISIT_IGNORED)
 #undef VISIT_IGNORED

@@ -126,6 +126,10 @@ static void carry(struct cop_sim *sim, cop_id id, const struct cop_effect *effec
     case COP_EFFECT_UPCALL:
         cop__service_upcall(sim, id, effect);
         break;
+    case COP_EFFECT_STREAM:
+        cop__trace_stream(sim, id, effect);
+        cop__sim_after_stream(sim, id, effect);
+        break;
     case COP_EFFECT_OUT:
         carry_out(sim, id, effect->status);
         break;

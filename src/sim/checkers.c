@@ -65,6 +65,20 @@ void cop__sim_after_view(struct cop_sim *sim, cop_id id, struct cop_view *view)
     }
 }
 
+void cop__sim_after_stream(struct cop_sim *sim, cop_id id,
+                           const struct cop_effect *effect)
+{
+    struct cop_stream_event event;
+    if (cop_stream_event(effect->result, &event) != 0) {
+        cop_sim_fail(sim, "sim", "an event of a stream that cannot be read");
+        return;
+    }
+    for (uint32_t i = 0; i < sim->checker_count; i++) {
+        if (sim->checkers[i]->on_stream)
+            sim->checkers[i]->on_stream(sim->states[i], sim, id, effect->token, &event);
+    }
+}
+
 void cop__sim_after_upcall(struct cop_sim *sim, cop_id id,
                            const struct cop_upcall *upcall)
 {

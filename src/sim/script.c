@@ -175,6 +175,8 @@ static bool parse_header(struct cop__words *words, struct reading *reading, bool
         return parse_detect(words, &script->config.detect);
     if (cop__word_is(words, "agree"))
         return cop__parse_agree(words, &script->config.agree);
+    if (cop__word_is(words, "stream"))
+        return cop__parse_stream(words, &script->config.stream);
     if (cop__word_is(words, "seed"))
         return cop__word_number(words, "seed", UINT64_MAX, &script->config.seed) &&
                cop__words_end(words);
@@ -344,6 +346,7 @@ static void print_header(FILE *out, const struct cop_sim_script *script)
     if (script->config.guard)
         fprintf(out, "guard %u\n", (unsigned)script->config.guard);
     cop__print_agree(&script->config.agree, out);
+    cop__print_stream(&script->config.stream, out);
     print_flags(out, script);
     size_t size = 256 + 12 * (size_t)script->config.net.table_count;
     char *net = calloc(1, size);

@@ -42,6 +42,9 @@ bool cop__parse_bcast(struct cop__words *words, struct cop_sim_action *action);
 void cop__print_coll(const struct cop_sim_action *action, char *out, size_t size);
 bool cop__parse_agree(struct cop__words *words, struct cop_sim_agree *agree);
 void cop__print_agree(const struct cop_sim_agree *agree, FILE *out);
+/* script_stream.c */
+bool cop__parse_stream(struct cop__words *words, struct cop_sim_stream *stream);
+void cop__print_stream(const struct cop_sim_stream *stream, FILE *out);
 void cop__print_net(const struct cop_sim_net *net, char *out, size_t size);
 
 #endif

@@ -404,7 +404,12 @@ static void print_verb(const struct cop_sim_action *action, char *out, size_t si
         return;
     case COP_SIM_LEAVE:
     case COP_SIM_AGREE: /* made by the line of that name */
-        snprintf(out, size, action->kind == COP_SIM_AGREE ? "agree %u" : "leave %u", a);
+    case COP_SIM_STREAM:
+        snprintf(out, size, "%s %u",
+                 action->kind == COP_SIM_AGREE    ? "agree"
+                 : action->kind == COP_SIM_STREAM ? "stream"
+                                                  : "leave",
+                 a);
         return;
     case COP_SIM_REPORT:
         snprintf(out, size, "report %u about %u", a, b);

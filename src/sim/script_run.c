@@ -120,17 +120,22 @@ static int make(struct run *run)
     const struct cop_sim_checker *const agreeing[] = {
         cop_sim_checker_node(),  cop_sim_checker_member(), cop_sim_checker_letter(),
         cop_sim_checker_agree(), cop__agree_app(),         NULL};
+    const struct cop_sim_checker *const streaming[] = {
+        cop_sim_checker_node(),   cop_sim_checker_member(), cop_sim_checker_letter(),
+        cop_sim_checker_stream(), cop__stream_app(),        NULL};
     struct cop_sim_config config = run->script->config;
     config.complete = on_complete;
     config.viewed = on_view;
     config.trace = config.trace ? on_trace : NULL;
     config.context = run;
-    if (config.agree.count > 0 && config.quorum == COP_QUORUM_FIXED)
+    if ((config.agree.count > 0 || config.stream.waves > 0) &&
+        config.quorum == COP_QUORUM_FIXED)
         return COP_EINVAL;
     if (!config.checkers)
         config.checkers = run_is_collective(run)              ? collective
                           : config.quorum == COP_QUORUM_FIXED ? checkers
                           : config.agree.count                ? agreeing
+                          : config.stream.waves               ? streaming
                                                               : with_views;
     return cop_sim_create(&config, &run->sim);
 }
@@ -287,6 +292,8 @@ static void conclude(struct run *run)
     report->agreements = run->sim->agreements;
     report->deaths = run->sim->deaths;
     report->agree_ns = run->sim->agree_ns;
+    report->outputs = run->sim->outputs;
+    report->complete = run->sim->complete;
     report->stats = *cop_sim_stats(run->sim);
 }
 

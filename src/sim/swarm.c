@@ -478,13 +478,36 @@ static void draw_agree(struct cop__draw *draw)
     agree->free = cop__chance(draw, 60);
 }
 
+/* A stream all the while, of a filter for which repetition matters, or not. */
+static void draw_stream(struct cop__draw *draw)
+{
+    struct cop_sim_stream *stream = &draw->script->config.stream;
+    static const char *const filters[] = {"sum", "sum", "sum", "union", "max"};
+    snprintf(stream->filter, sizeof(stream->filter), "%s",
+             filters[cop__below(draw, 5)]);
+    stream->waves = (uint32_t)cop__between(draw, 1, cop__chance(draw, 70) ? 8 : 30);
+    stream->window = (uint32_t)cop__between(draw, 1, cop__chance(draw, 70) ? 4 : 16);
+    stream->gap_ns = cop__chance(draw, 80) ? cop__between(draw, 1, draw->span) : 0;
+    stream->lag_ns = cop__chance(draw, 50) ? cop__between(draw, 1, draw->span) : 0;
+    stream->downs = cop__chance(draw, 40) ? (uint32_t)cop__between(draw, 1, 8) : 0;
+    if (cop__chance(draw, 20)) {
+        stream->sync = COP_SYNC_TIMEOUT;
+        stream->timeout_ns = cop__between(draw, 1, draw->span);
+    } else if (cop__chance(draw, 15)) {
+        stream->sync = COP_SYNC_NONE;
+    }
+    stream->flags = (cop__chance(draw, 50) ? COP_STREAM_LEAVES : 0) |
+                    (cop__chance(draw, 15) ? COP_STREAM_WITHDRAW : 0);
+}
+
 int cop_sim_swarm_script(uint64_t seed, uint32_t flags, struct cop_sim_script *out)
 {
     struct cop_sim_script script;
     memset(&script, 0, sizeof(script));
     struct cop__draw draw = {.script = &script, .flags = flags};
     cop__random_init(&draw.random, seed);
-    bool views = (flags & (COP_SIM_SWARM_VIEWS | COP_SIM_SWARM_AGREE)) != 0;
+    bool views = (flags & (COP_SIM_SWARM_VIEWS | COP_SIM_SWARM_AGREE |
+                           COP_SIM_SWARM_STREAM)) != 0;
     draw.n = draw_size(&draw);
     script.config.nodes = draw.n;
     script.config.seed = seed;
@@ -521,6 +544,8 @@ int cop_sim_swarm_script(uint64_t seed, uint32_t flags, struct cop_sim_script *o
         cop__draw_plots(&draw);
     if (flags & COP_SIM_SWARM_AGREE)
         draw_agree(&draw);
+    if (flags & COP_SIM_SWARM_STREAM)
+        draw_stream(&draw);
     if (draw.error == 0)
         draw.error = reread(&script);
     if (draw.error) {

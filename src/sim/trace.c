@@ -249,7 +249,8 @@ void cop__trace_effects(struct cop_sim *sim, cop_id id)
         else if (effect->kind == COP_EFFECT_CLOSE)
             cop__trace_line(sim, "%u > close %u", (unsigned)id, (unsigned)effect->peer);
         else if (effect->kind != COP_EFFECT_COMPLETE &&
-                 effect->kind != COP_EFFECT_SUSPICION)
+                 effect->kind != COP_EFFECT_SUSPICION &&
+                 effect->kind != COP_EFFECT_STREAM)
             trace_state(sim, id, effect);
     }
 }
@@ -317,4 +318,34 @@ void cop__trace_complete(struct cop_sim *sim, cop_id id,
         cop__digest_bytes(&sim->digest, effect->result->data, effect->result->length);
     if (sim->config.trace)
         trace_result(sim, id, effect);
+}
+
+static const char *stream_word(enum cop_stream_event_kind kind)
+{
+    static const char *const words[] = {"",     "opened", "closed", "room",
+                                        "down", "output", "moved",  "reached"};
+    return (unsigned)kind < sizeof words / sizeof *words ? words[kind] : "";
+}
+
+/* "0 = output 3: complete, 8 back-ends, 1 departed: 2a00000000000000". */
+void cop__trace_stream(struct cop_sim *sim, cop_id id, const struct cop_effect *effect)
+{
+    struct cop_stream_event event;
+    char bytes[65] = "";
+    cop__digest_word(&sim->digest, (uint64_t)id << 32 | effect->result->length);
+    cop__digest_bytes(&sim->digest, effect->result->data, effect->result->length);
+    if (!sim->config.trace || cop_stream_event(effect->result, &event) != 0)
+        return;
+    if (event.kind != COP_STREAM_OUTPUT) {
+        cop__trace_line(sim, "%u = %s %llu", (unsigned)id, stream_word(event.kind),
+                        (unsigned long long)event.wave);
+        return;
+    }
+    for (uint32_t i = 0; i < event.length && i < 32; i++)
+        snprintf(bytes + 2 * i, 3, "%02x", ((const uint8_t *)event.bytes)[i]);
+    cop__trace_line(sim, "%u = output %llu of %llu: %s, %u back-ends, %u departed, %s%s",
+                    (unsigned)id, (unsigned long long)event.wave,
+                    (unsigned long long)event.regeneration,
+                    event.complete ? "complete" : "transient", (unsigned)event.covered,
+                    (unsigned)event.departed, event.whole ? "" : "+", bytes);
 }

@@ -2,6 +2,7 @@
 #ifndef COP_SIM_WORLD_H
 #define COP_SIM_WORLD_H
 
+#include <coppice/filter.h>
 #include <coppice/sim.h>
 
 #include "base/digest.h"
@@ -158,6 +159,8 @@ struct cop_sim {
     uint64_t agreements, deaths;   /* that somebody returned from; crashes */
     cop_time agree_half, agree_ns; /* when half of them had ended; each since then */
 
+    uint64_t outputs, complete;    /* of a stream, at its front-end */
+
     struct cop__newcomer **newcomers;
     uint32_t newcomer_count, newcomer_capacity;
 
@@ -189,6 +192,7 @@ enum cop__place {
     COP__PLACE_CONTACT,
     COP__PLACE_SERVICE,
     COP__PLACE_AGREE,
+    COP__PLACE_STREAM,
 };
 
 /* ---- sim.c ----------------------------------------------------------------------- */
@@ -219,6 +223,8 @@ int cop__sim_bear_joiner(struct cop_sim *sim, cop_id id, struct cop_view *view,
 void cop__sim_after_deliver(struct cop_sim *sim, cop_id id,
                             const struct cop_effect *effect);
 void cop__sim_after_view(struct cop_sim *sim, cop_id id, struct cop_view *view);
+void cop__sim_after_stream(struct cop_sim *sim, cop_id id,
+                           const struct cop_effect *effect);
 void cop__sim_after_upcall(struct cop_sim *sim, cop_id id,
                            const struct cop_upcall *upcall);
 /* Submits the request of that action at its node, now. */
@@ -298,6 +304,14 @@ bool cop__coll_token(const struct cop_sim *sim, cop_id id, uint64_t token);
 uint64_t cop__agree_token(uint64_t group, uint64_t number);
 const struct cop_sim_checker *cop__agree_app(void);
 
+/* ---- stream_app.c ---------------------------------------------------------------- */
+
+#define COP__STREAM_TOKEN (UINT64_C(1) << 59)
+#define COP__STREAM_NUMBER UINT64_C(1)
+/* What a back-end gives in a wave: 8 bytes. */
+uint64_t cop__stream_value(cop_id id, cop_incarnation life, uint64_t wave);
+const struct cop_sim_checker *cop__stream_app(void);
+
 /* ---- carry.c --------------------------------------------------------------------- */
 
 void cop__sim_carry(struct cop_sim *sim, cop_id id);
@@ -365,6 +379,7 @@ void cop__trace_event(struct cop_sim *sim, const struct cop__sim_event *event);
 void cop__trace_effects(struct cop_sim *sim, cop_id id);
 void cop__trace_complete(struct cop_sim *sim, cop_id id,
                          const struct cop_effect *effect);
+void cop__trace_stream(struct cop_sim *sim, cop_id id, const struct cop_effect *effect);
 void cop__trace_action(struct cop_sim *sim, const struct cop_sim_action *action);
 /* A line that begins with the time. */
 void cop__trace_line(struct cop_sim *sim, const char *format, ...);

@@ -6,6 +6,7 @@
 #include "member/member.h"
 #include "probe/probe.h"
 #include "roster/roster.h"
+#include "stream/stream.h"
 #include "sweep/sweep.h"
 
 /*
@@ -30,6 +31,7 @@ static const struct cop__stack stack = {
             [COP__SLOT_MEMBER] = &cop__member_layer,
             [COP__SLOT_LETTER] = &cop__letter_layer,
             [COP__SLOT_AGREE] = &cop__agree_layer,
+            [COP__SLOT_STREAM] = &cop__stream_layer,
             [COP__SLOT_PROBE] = &cop__probe_layer,
             [COP__SLOT_COLL] = &cop__coll_layer,
         },
@@ -67,6 +69,15 @@ static const struct cop__stack stack = {
             [COP__INDEX_CALL] = cop__on_call,
             [COP__INDEX_RETURNED] = cop__on_returned,
             [COP__INDEX_CANCEL] = cop__on_cancel,
+            [COP__INDEX_NETWORK] = cop__on_network,
+            [COP__INDEX_ATTACH] = cop__on_attach,
+            [COP__INDEX_ADOPT] = cop__on_adopt,
+            [COP__INDEX_DETACH] = cop__on_detach,
+            [COP__INDEX_PATH] = cop__on_path,
+            [COP__INDEX_WAVE] = cop__on_wave,
+            [COP__INDEX_CREDIT] = cop__on_credit,
+            [COP__INDEX_DOWN] = cop__on_down,
+            [COP__INDEX_GOT] = cop__on_got,
         },
     .admit = cop__member_admit,
     .protocols = protocols,

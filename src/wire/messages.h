@@ -54,6 +54,15 @@
     M(CALL, call, 56, CONTROL, COP__FRAME_MAX, "run this, with your sub-tree")             \
     M(RETURNED, returned, 57, CONTROL, COP__FRAME_MAX, "what came of it in my sub-tree")   \
     M(CANCEL, cancel, 58, CONTROL, 256, "that call is over; nobody waits for it")          \
+    M(NETWORK, network, 72, CONTROL, COP__FRAME_MAX, "what streams there are, and who attached anew") \
+    M(ATTACH, attach, 73, CONTROL, COP__FRAME_MAX, "I have no parent in this network; be mine") \
+    M(ADOPT, adopt, 74, CONTROL, COP__FRAME_MAX, "you are below me, and this is the way to the root") \
+    M(DETACH, detach, 75, CONTROL, 64, "I am not above you, or not below you")             \
+    M(PATH, path, 76, CONTROL, COP__FRAME_MAX, "the way to the root is another one")       \
+    M(WAVE, wave, 77, CONTROL, COP__FRAME_MAX, "the state of my sub-tree, or what changed in it") \
+    M(CREDIT, credit, 78, CONTROL, 64, "the front-end has taken waves up to this one")     \
+    M(DOWN, down, 79, CONTROL, COP__FRAME_MAX, "a packet of the front-end")                \
+    M(GOT, got, 80, CONTROL, 64, "all below me have packets up to this one")               \
     M(COMMAND, command, 64, COMMAND, COP__FRAME_MAX, "do this for me")                     \
     M(REPLY, reply, 65, COMMAND, COP__FRAME_MAX, "what came of it")
 
@@ -139,6 +148,23 @@
     U64(group) U64(number) U64(round)
 #define COP__FIELDS_standing(U8, U16, U32, U64, BYTES, LIST)                               \
     U64(group) U64(number) U64(round) BYTES(decision)
+
+#define COP__FIELDS_network(U8, U16, U32, U64, BYTES, LIST)                                \
+    U64(network) U8(invite) BYTES(news)
+#define COP__FIELDS_attach(U8, U16, U32, U64, BYTES, LIST)                                 \
+    U64(network) U64(number) BYTES(news) BYTES(places)
+#define COP__FIELDS_adopt(U8, U16, U32, U64, BYTES, LIST)                                  \
+    U64(network) U64(number) U64(regeneration) LIST(path, rank) BYTES(news) BYTES(places)
+#define COP__FIELDS_detach(U8, U16, U32, U64, BYTES, LIST) U64(network) U64(number)
+#define COP__FIELDS_path(U8, U16, U32, U64, BYTES, LIST)                                   \
+    U64(network) U64(regeneration) LIST(path, rank)
+#define COP__FIELDS_wave(U8, U16, U32, U64, BYTES, LIST)                                   \
+    U64(stream) U64(number) U64(wave) U8(flags) BYTES(state) BYTES(cover) BYTES(departed)
+#define COP__FIELDS_credit(U8, U16, U32, U64, BYTES, LIST)                                 \
+    U64(stream) U64(mark) U64(down_mark)
+#define COP__FIELDS_down(U8, U16, U32, U64, BYTES, LIST)                                   \
+    U64(stream) U64(number) BYTES(bytes)
+#define COP__FIELDS_got(U8, U16, U32, U64, BYTES, LIST) U64(stream) U64(number) U64(got)
 
 #define COP__FIELDS_command(U8, U16, U32, U64, BYTES, LIST)                                \
     U64(token) U16(verb) BYTES(body)

@@ -17,9 +17,10 @@ sweep: base wire tree view node roster detect
 member: base wire tree view node roster detect sweep
 letter: base wire tree view node roster detect sweep member
 agree: base wire tree view node roster detect sweep member letter
+stream: base wire filter tree view node roster detect sweep member letter
 probe: base wire tree view node roster detect sweep member letter
 coll: base wire tree view node roster detect sweep member letter
-stack: base wire tree view node roster detect sweep member letter agree probe coll
+stack: base wire tree view node roster detect sweep member letter agree stream filter probe coll
 sim: $pure_folders
 net: $pure_folders
 run: $pure_folders net
@@ -85,4 +86,4 @@ bad=$(
     done
 )
 verdict "$bad" "Includes must point down: base < wire, tree < filter, view < node < roster <
-detect < sweep < member < letter < agree, probe, coll < stack < sim | net < run < boot < tools. See ARCHITECTURE.md."
+detect < sweep < member < letter < agree, stream, probe, coll < stack < sim | net < run < boot < tools. See ARCHITECTURE.md."

@@ -7,7 +7,7 @@ export LC_ALL=C
 : "${BUILD:=$SOURCE/build/release}"
 
 # Folders of the pure core, low to high. Here once, for all checks.
-pure_folders="base wire filter tree view node roster detect sweep member letter agree probe coll stack"
+pure_folders="base wire filter tree view node roster detect sweep member letter agree stream probe coll stack"
 
 # c_files FOLDER...: sources and headers below these folders of the tree, those that exist.
 c_files() {

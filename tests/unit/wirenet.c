@@ -190,6 +190,7 @@ static void carry_out(struct wirenet *net, cop_id id, const struct cop_effect *e
     case COP_EFFECT_OUT:
     case COP_EFFECT_HELD:
     case COP_EFFECT_SUSPICION:
+    case COP_EFFECT_STREAM:
         return; /* its views are fixed */
     case COP_EFFECT_COMPLETE:
         keep_end(net, id, effect);

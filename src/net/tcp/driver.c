@@ -193,6 +193,8 @@ static void carry_out(struct cop__tcp *tcp, const struct cop_effect *effect)
         if (tcp->config.suspicion)
             tell_effect(tcp, TELL_SUSPICION, effect);
         break;
+    case COP_EFFECT_STREAM: /* nothing that runs on sockets opens one yet */
+        break;
     }
     if (error != 0)
         stop_node(tcp, error);

@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/world.h"
+
+#include "base/digest.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * What streams promise, S1 to S3:
+ *   S1  an output that is said to be complete is the fold of exactly the first k packets of each
+ *       back-end of the view, and of what departed back-ends had given (idempotent filters: it
+ *       has all of the former, and nothing that nobody gave); and what anybody who lives knows of
+ *       the departed is known at the root
+ *   S2  when faults stop and views agree, all back-ends can give all that they have, and the last
+ *       output has it; packets down come to each back-end in order, once, and to all
+ *   S3  no more waves wait in a slot, and no more packets are kept, than the window has; and no
+ *       back-end is ahead of the front-end by more
+ */
+
+/* What one life of a back-end gave: joined up to its i-th packet. */
+struct life {
+    cop_id id;
+    cop_incarnation incarnation;
+    uint64_t first; /* number of its first packet */
+    struct cop_buf **states;
+    uint32_t count, capacity;
+    uint64_t down; /* the last packet that came down to it */
+};
+
+/* What a root told its front-end. */
+struct told {
+    cop_incarnation incarnation;
+    uint64_t wave;
+    bool complete;
+    struct cop_buf *state;
+};
+
+struct state {
+    const struct cop_filter *filter;
+    struct cop_buf *empty;
+    struct cop_buf *all; /* of everybody */
+    struct life *lives;
+    uint32_t count, capacity;
+    struct told *told; /* by id */
+    uint32_t nodes;
+    uint64_t taken;
+};
+
+static void fini(void *of)
+{
+    struct state *state = of;
+    for (uint32_t i = 0; i < state->count; i++) {
+        for (uint32_t j = 0; j < state->lives[i].count; j++)
+            cop_buf_unref(state->lives[i].states[j]);
+        free(state->lives[i].states);
+    }
+    for (uint32_t i = 0; state->told && i < state->nodes; i++)
+        cop_buf_unref(state->told[i].state);
+    cop_buf_unref(state->empty);
+    cop_buf_unref(state->all);
+    free(state->lives);
+    free(state->told);
+    free(state);
+}
+
+static void *init(struct cop_sim *sim)
+{
+    struct state *state = calloc(1, sizeof(*state));
+    if (!state)
+        return NULL;
+    state->nodes = sim->config.nodes;
+    state->told = calloc(state->nodes, sizeof(*state->told));
+    state->filter = cop_filter_find(sim->config.stream.filter);
+    if (!state->told || !state->filter ||
+        cop_filter_init(state->filter, "u64", "", &state->empty) != 0) {
+        fini(state);
+        return NULL;
+    }
+    state->all = cop_buf_ref(state->empty);
+    return state;
+}
+
+/* ---- what was given -------------------------------------------------------------- */
+
+static struct life *find(const struct state *state, cop_id id, cop_incarnation life)
+{
+    for (uint32_t i = 0; i < state->count; i++)
+        if (state->lives[i].id == id && state->lives[i].incarnation == life)
+            return &state->lives[i];
+    return NULL;
+}
+
+static void *make_room(struct cop_sim *sim, void *items, uint32_t count,
+                       uint32_t *capacity, size_t size)
+{
+    if (count < *capacity)
+        return items;
+    uint32_t more = *capacity ? 2 * *capacity : 8;
+    void *grown = realloc(items, more * size);
+    if (!grown) {
+        cop_sim_fail(sim, "sim", "out of memory");
+        return NULL;
+    }
+    *capacity = more;
+    return grown;
+}
+
+static void join(struct cop_sim *sim, const struct state *state, struct cop_buf **sum,
+                 struct cop_buf *with)
+{
+    struct cop_buf *joined;
+    if (cop_filter_join(state->filter, *sum, with, &joined) != 0) {
+        cop_sim_fail(sim, "sim", "the filter cannot join");
+        return;
+    }
+    cop_buf_unref(*sum);
+    *sum = joined;
+}
+
+static void note_life(struct state *state, struct cop_sim *sim, cop_id id)
+{
+    cop_incarnation incarnation = cop__sim_incarnation(sim, id);
+    if (find(state, id, incarnation))
+        return;
+    void *lives = make_room(sim, state->lives, state->count, &state->capacity,
+                            sizeof(*state->lives));
+    if (!lives)
+        return;
+    state->lives = lives;
+    state->lives[state->count++] = (struct life){.id = id, .incarnation = incarnation};
+}
+
+static void note_packet(struct state *state, struct cop_sim *sim, cop_id id,
+                        const struct cop_request *request)
+{
+    struct life *life = find(state, id, cop__sim_incarnation(sim, id));
+    struct cop_stream_info info;
+    if (!life || cop_node_stream(cop_sim_node(sim, id), COP__STREAM_NUMBER, &info) != 0)
+        return;
+    struct cop_packet packet = {.type = "u64",
+                                .leaf = id,
+                                .wave = info.given,
+                                .data = {request->bytes, request->length}};
+    struct cop_buf *sum =
+        cop_buf_ref(life->count ? life->states[life->count - 1] : state->empty);
+    struct cop_buf *lifted;
+    void *states = make_room(sim, life->states, life->count, &life->capacity,
+                             sizeof(struct cop_buf *));
+    if (!states || cop_filter_lift(state->filter, state->empty, &packet, &lifted)) {
+        cop_buf_unref(sum);
+        return;
+    }
+    life->states = states;
+    join(sim, state, &sum, lifted);
+    join(sim, state, &state->all, lifted);
+    cop_buf_unref(lifted);
+    life->first = life->count ? life->first : info.given;
+    life->states[life->count++] = sum;
+}
+
+static void on_submit(void *of, struct cop_sim *sim, cop_id id,
+                      const struct cop_request *request, int status)
+{
+    struct state *state = of;
+    if (request->token != COP__STREAM_TOKEN || status != 0)
+        return;
+    if (request->kind == COP_REQUEST_STREAM_PUT)
+        note_packet(state, sim, id, request);
+    else if (request->kind == COP_REQUEST_STREAM_TAKEN && request->wave > state->taken)
+        state->taken = request->wave;
+}
+
+/* All that a life gave up to a wave; NULL: it has not given that much. */
+static struct cop_buf *given(const struct state *state, const struct life *life,
+                             uint64_t wave)
+{
+    if (life->count == 0 || wave < life->first)
+        return state->empty;
+    uint64_t at = wave - life->first;
+    return at < life->count ? life->states[at] : NULL;
+}
+
+/* ---- S1 -------------------------------------------------------------------------- */
+
+static bool is_idempotent(const struct state *state)
+{
+    return (state->filter->flags & COP_FILTER_IDEMPOTENT) != 0;
+}
+
+static bool is_equal(const struct cop_buf *a, const struct cop_buf *b)
+{
+    return a->length == b->length && memcmp(a->data, b->data, a->length) == 0;
+}
+
+/* Whether `more` has all that `less` has; of idempotent filters only. */
+static bool has_all(struct cop_sim *sim, const struct state *state,
+                    struct cop_buf *more, struct cop_buf *less)
+{
+    struct cop_buf *both = cop_buf_ref(more);
+    join(sim, state, &both, less);
+    bool same = is_equal(both, more);
+    cop_buf_unref(both);
+    return same;
+}
+
+/* The living, each with its packets up to the wave. */
+static struct cop_buf *fold_living(struct state *state, struct cop_sim *sim,
+                                   const struct cop_view *view, uint64_t wave)
+{
+    struct cop_buf *sum = cop_buf_ref(state->empty);
+    for (cop_id id = cop_view_next(view, COP_ID_NONE); id != COP_ID_NONE;
+         id = cop_view_next(view, id)) {
+        const struct life *life = find(state, id, cop_view_incarnation(view, id));
+        struct cop_buf *gave = life ? given(state, life, wave) : NULL;
+        if (!life && sim->config.stream.flags & COP_STREAM_LEAVES)
+            continue;
+        if (!gave) {
+            cop_sim_fail(sim, "S1",
+                         "wave %llu is said to be complete, and %u has not given it",
+                         (unsigned long long)wave, (unsigned)id);
+            break;
+        }
+        join(sim, state, &sum, gave);
+    }
+    return sum;
+}
+
+static uint32_t add_departed(struct state *state, struct cop_sim *sim, cop_id root,
+                             const struct cop_view *view, struct cop_buf **sum)
+{
+    const struct cop_node *node = cop_sim_node(sim, root);
+    struct cop_departed gone;
+    uint32_t count = 0;
+    for (uint32_t i = 0; cop_node_departed(node, COP__STREAM_NUMBER, i, &gone) == 0;
+         i++) {
+        const struct life *life = find(state, gone.leaf, gone.incarnation);
+        struct cop_buf *gave = life ? given(state, life, gone.wave) : NULL;
+        if (!gave || !is_equal(gave, gone.state)) {
+            cop_sim_fail(sim, "S1", "%u departed with what it had not given",
+                         (unsigned)gone.leaf);
+            return count;
+        }
+        if (cop_view_has(view, gone.leaf, gone.incarnation))
+            continue;
+        join(sim, state, sum, gave);
+        count++;
+    }
+    return count;
+}
+
+static void check_output(struct state *state, struct cop_sim *sim, cop_id id,
+                         const struct cop_stream_event *event)
+{
+    const struct cop_view *view = cop_node_view(cop_sim_node(sim, id));
+    struct cop_buf *said = state->told[id].state;
+    struct cop_buf *sum = fold_living(state, sim, view, event->wave);
+    /* Of several outputs in one step only the last can be held against what is known now. */
+    bool same = add_departed(state, sim, id, view, &sum) == event->departed;
+    if (is_idempotent(state)) {
+        if (!has_all(sim, state, said, sum) || !has_all(sim, state, state->all, said))
+            cop_sim_fail(sim, "S1",
+                         "complete wave %llu lacks something, or has too much",
+                         (unsigned long long)event->wave);
+    } else if (same && !is_equal(said, sum)) {
+        cop_sim_fail(sim, "S1", "complete wave %llu is not what back-ends gave",
+                     (unsigned long long)event->wave);
+    }
+    cop_buf_unref(sum);
+}
+
+static void on_output(struct state *state, struct cop_sim *sim, cop_id id,
+                      const struct cop_stream_event *event)
+{
+    struct told *told = &state->told[id];
+    struct cop_buf *bytes = cop_buf_copy(event->bytes, event->length);
+    if (!bytes) {
+        cop_sim_fail(sim, "sim", "out of memory");
+        return;
+    }
+    if (!event->whole && (told->incarnation != cop__sim_incarnation(sim, id)))
+        cop_sim_fail(sim, "S1", "the first output of %u is a difference", (unsigned)id);
+    if (event->whole || !told->state) {
+        cop_buf_unref(told->state);
+        told->state = cop_buf_ref(bytes);
+    } else {
+        join(sim, state, &told->state, bytes);
+    }
+    cop_buf_unref(bytes);
+    told->incarnation = cop__sim_incarnation(sim, id);
+    told->wave = event->wave;
+    told->complete = event->complete;
+    sim->outputs++;
+    sim->complete += event->complete;
+    if (event->complete)
+        check_output(state, sim, id, event);
+}
+
+static void on_down(struct state *state, struct cop_sim *sim, cop_id id,
+                    const struct cop_stream_event *event)
+{
+    struct life *life = find(state, id, cop__sim_incarnation(sim, id));
+    uint64_t value = cop__stream_value(0, 0, event->wave);
+    if (!life || (life->down && event->wave != life->down + 1))
+        cop_sim_fail(sim, "S2", "%u gets packet %llu after %llu", (unsigned)id,
+                     (unsigned long long)event->wave,
+                     (unsigned long long)(life ? life->down : 0));
+    else if (event->length != 8 || memcmp(event->bytes, &value, 8) != 0)
+        cop_sim_fail(sim, "S2", "%u gets another packet %llu than was sent",
+                     (unsigned)id, (unsigned long long)event->wave);
+    else
+        life->down = event->wave;
+}
+
+static void on_stream(void *of, struct cop_sim *sim, cop_id id, uint64_t number,
+                      const struct cop_stream_event *event)
+{
+    struct state *state = of;
+    (void)number;
+    if (event->kind == COP_STREAM_OPENED)
+        note_life(state, sim, id);
+    else if (event->kind == COP_STREAM_OUTPUT)
+        on_output(state, sim, id, event);
+    else if (event->kind == COP_STREAM_DOWN)
+        on_down(state, sim, id, event);
+}
+
+/* ---- S3 -------------------------------------------------------------------------- */
+
+static void after_step(void *of, struct cop_sim *sim, cop_id id)
+{
+    const struct state *state = of;
+    const struct cop_node *node = cop_sim_node(sim, id);
+    struct cop_stream_info info;
+    if (!node || cop_node_stream(node, COP__STREAM_NUMBER, &info) != 0)
+        return;
+    if (info.queued > info.window)
+        cop_sim_fail(sim, "S3", "%u waves wait at %u", (unsigned)info.queued,
+                     (unsigned)id);
+    if (info.kept > info.window)
+        cop_sim_fail(sim, "S3", "%u keeps %u packets", (unsigned)id,
+                     (unsigned)info.kept);
+    if (info.given > state->taken + info.window)
+        cop_sim_fail(sim, "S3", "%u has given %llu packets, and %llu were taken",
+                     (unsigned)id, (unsigned long long)info.given,
+                     (unsigned long long)state->taken);
+}
+
+/* ---- in the end ------------------------------------------------------------------ */
+
+/* The view that all who live have, with exactly them; NULL: there is none. */
+static const struct cop_view *settled_view(const struct cop_sim *sim)
+{
+    const struct cop_view *one = NULL;
+    uint32_t alive = 0;
+    for (cop_id id = 0; id < sim->config.nodes; id++) {
+        const struct cop_node *node = cop_sim_node(sim, id);
+        if (!node || !cop_sim_is_alive(sim, id))
+            continue;
+        const struct cop_view *view = cop_node_view(node);
+        struct cop_ballot mine = cop_view_ballot(view);
+        struct cop_ballot other = cop_view_ballot(one ? one : view);
+        if (cop_ballot_compare(&mine, &other) != 0 ||
+            !cop_view_has(view, id, cop__sim_incarnation(sim, id)))
+            return NULL;
+        one = view;
+        alive++;
+    }
+    return one && cop_view_size(one) == alive ? one : NULL;
+}
+
+/* S2: everybody has given all of it, and has got all that came down. */
+static void check_back_end(struct cop_sim *sim, const struct life *life, uint64_t down)
+{
+    struct cop_stream_info info;
+    if (cop_node_stream(cop_sim_node(sim, life->id), COP__STREAM_NUMBER, &info) != 0)
+        cop_sim_fail(sim, "S2", "%u does not know the stream any more",
+                     (unsigned)life->id);
+    else if (info.given < sim->config.stream.waves)
+        cop_sim_fail(sim, "S2", "%u has given %llu packets of %u", (unsigned)life->id,
+                     (unsigned long long)info.given, (unsigned)sim->config.stream.waves);
+    else if (info.down != down)
+        cop_sim_fail(sim, "S2", "%u has packets up to %llu, and the root up to %llu",
+                     (unsigned)life->id, (unsigned long long)info.down,
+                     (unsigned long long)down);
+}
+
+/* S1: who is departed for somebody who lives is departed at the root. */
+static void check_departed(struct cop_sim *sim, cop_id id, const struct cop_node *root)
+{
+    struct cop_departed mine, its;
+    const struct cop_node *node = cop_sim_node(sim, id);
+    for (uint32_t i = 0; cop_node_departed(node, COP__STREAM_NUMBER, i, &mine) == 0;
+         i++) {
+        bool found = false;
+        for (uint32_t j = 0;
+             !found && cop_node_departed(root, COP__STREAM_NUMBER, j, &its) == 0; j++)
+            found = its.leaf == mine.leaf && its.incarnation == mine.incarnation &&
+                    its.wave >= mine.wave;
+        if (!found)
+            cop_sim_fail(sim, "S1", "%u knows what %u departed with, and the root not",
+                         (unsigned)id, (unsigned)mine.leaf);
+    }
+}
+
+static void at_quiescence(void *of, struct cop_sim *sim)
+{
+    struct state *state = of;
+    const struct cop_view *view = settled_view(sim);
+    struct cop_stream_info info;
+    if (!cop_sim_is_settled(sim) || !view)
+        return;
+    cop_id root = cop_view_root(view);
+    const struct cop_node *node = cop_sim_node(sim, root);
+    const struct told *told = &state->told[root];
+    if (cop_node_stream(node, COP__STREAM_NUMBER, &info) != 0) {
+        cop_sim_fail(sim, "S2", "the root does not know the stream");
+        return;
+    }
+    bool any = false;
+    for (cop_id id = cop_view_next(view, COP_ID_NONE);
+         id != COP_ID_NONE && !cop_sim_failure(sim); id = cop_view_next(view, id)) {
+        const struct life *life = find(state, id, cop_view_incarnation(view, id));
+        if (!life && !(sim->config.stream.flags & COP_STREAM_LEAVES))
+            cop_sim_fail(sim, "S2", "%u never heard of the stream", (unsigned)id);
+        if (life)
+            check_back_end(sim, life, info.down);
+        any = any || life;
+        check_departed(sim, id, node);
+    }
+    if (cop_sim_failure(sim))
+        return;
+    if (told->incarnation != cop__sim_incarnation(sim, root) || !told->complete ||
+        (any && told->wave != sim->config.stream.waves))
+        cop_sim_fail(sim, "S2", "the last output of %u is wave %llu of %u, %s",
+                     (unsigned)root, (unsigned long long)told->wave,
+                     (unsigned)sim->config.stream.waves,
+                     told->complete ? "complete" : "not complete");
+}
+
+static uint64_t digest_state(const void *of)
+{
+    const struct state *state = of;
+    struct cop__digest digest;
+    cop__digest_init(&digest);
+    cop__digest_word(&digest, state->taken);
+    for (uint32_t i = 0; i < state->count; i++) {
+        cop__digest_word(&digest, state->lives[i].id);
+        cop__digest_word(&digest, state->lives[i].count);
+        cop__digest_word(&digest, state->lives[i].down);
+    }
+    for (uint32_t i = 0; i < state->nodes; i++) {
+        const struct told *told = &state->told[i];
+        cop__digest_word(&digest, told->wave << 1 | told->complete);
+        if (told->state)
+            cop__digest_bytes(&digest, told->state->data, told->state->length);
+    }
+    return cop__digest_value(&digest);
+}
+
+const struct cop_sim_checker *cop_sim_checker_stream(void)
+{
+    static const struct cop_sim_checker checker = {
+        .name = "stream",
+        .init = init,
+        .on_submit = on_submit,
+        .after_step = after_step,
+        .on_stream = on_stream,
+        .at_quiescence = at_quiescence,
+        .fini = fini,
+        .digest = digest_state,
+    };
+    return &checker;
+}

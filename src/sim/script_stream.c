@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/script.h"
+
+#include "sim/world.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The line that says what stream there is: "stream sum waves 20 window 4 gap 100us". */
+
+#define WAVES_MAX 100000u
+
+static bool parse_number(struct cop__words *words, const char *what, uint64_t limit,
+                         uint32_t *out)
+{
+    uint64_t number = 0;
+    bool good = cop__word_number(words, what, limit, &number);
+    *out = (uint32_t)number;
+    return good;
+}
+
+static bool set_flag(struct cop_sim_stream *stream, uint32_t flag)
+{
+    stream->flags |= flag;
+    return true;
+}
+
+static bool parse_option(struct cop__words *words, struct cop_sim_stream *stream)
+{
+    if (cop__word_is(words, "waves"))
+        return parse_number(words, "waves", WAVES_MAX, &stream->waves);
+    if (cop__word_is(words, "window"))
+        return parse_number(words, "window", COP_STREAM_WINDOW_MAX, &stream->window);
+    if (cop__word_is(words, "downs"))
+        return parse_number(words, "downs", WAVES_MAX, &stream->downs);
+    if (cop__word_is(words, "gap"))
+        return cop__word_time(words, "gap", &stream->gap_ns);
+    if (cop__word_is(words, "lag"))
+        return cop__word_time(words, "lag", &stream->lag_ns);
+    if (cop__word_is(words, "timeout")) {
+        stream->sync = COP_SYNC_TIMEOUT;
+        return cop__word_time(words, "timeout", &stream->timeout_ns);
+    }
+    if (cop__word_is(words, "none")) {
+        stream->sync = COP_SYNC_NONE;
+        return true;
+    }
+    if (cop__word_is(words, "leaves"))
+        return set_flag(stream, COP_STREAM_LEAVES);
+    if (cop__word_is(words, "withdraw"))
+        return set_flag(stream, COP_STREAM_WITHDRAW);
+    return cop__words_wrong(words, "stream does not know '%s'",
+                            words->items[words->at]);
+}
+
+bool cop__parse_stream(struct cop__words *words, struct cop_sim_stream *stream)
+{
+    const char *name = cop__word_next(words);
+    *stream = (struct cop_sim_stream){.waves = 1, .window = 4};
+    const struct cop_filter *filter = name ? cop_filter_find(name) : NULL;
+    if (!filter || !(filter->flags & COP_FILTER_CUMULATIVE))
+        return cop__words_wrong(words,
+                                "stream needs a filter that is cumulative, as sum, "
+                                "max or union, not '%s'",
+                                name ? name : "");
+    snprintf(stream->filter, sizeof stream->filter, "%s", name);
+    while (words->at < words->count)
+        if (!parse_option(words, stream))
+            return false;
+    return true;
+}
+
+static void print_time(FILE *out, const char *what, cop_time time)
+{
+    char text[32];
+    if (time == 0)
+        return;
+    cop__print_time(time, text);
+    fprintf(out, " %s %s", what, text);
+}
+
+void cop__print_stream(const struct cop_sim_stream *stream, FILE *out)
+{
+    if (stream->waves == 0)
+        return;
+    fprintf(out, "stream %s waves %u window %u", stream->filter,
+            (unsigned)stream->waves, (unsigned)stream->window);
+    print_time(out, "gap", stream->gap_ns);
+    print_time(out, "lag", stream->lag_ns);
+    if (stream->sync == COP_SYNC_TIMEOUT)
+        print_time(out, "timeout", stream->timeout_ns ? stream->timeout_ns : 1);
+    if (stream->downs)
+        fprintf(out, " downs %u", (unsigned)stream->downs);
+    fprintf(out, "%s%s%s\n", stream->sync == COP_SYNC_NONE ? " none" : "",
+            stream->flags & COP_STREAM_LEAVES ? " leaves" : "",
+            stream->flags & COP_STREAM_WITHDRAW ? " withdraw" : "");
+}

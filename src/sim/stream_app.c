@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/world.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * What the programs around the nodes do in a simulation with a stream: a front-end opens it at
+ * the root, takes what comes, sends down, and goes where the root goes; a back-end at each
+ * node gives packets, as many as there are waves. It looks on like a checker, and never fails.
+ */
+
+/* At most one submission of each is under way. */
+struct actor {
+    uint32_t slot; /* of the action that is submitted, + 1; 0: none yet */
+    bool pending;
+};
+
+struct back_end {
+    struct actor actor;
+    cop_incarnation life; /* in which it was told of the stream; 0: not */
+    uint64_t packet;
+};
+
+struct state {
+    struct back_end *back_ends; /* by id */
+    struct actor opens, takes, sends;
+    struct cop_stream_options options;
+    cop_id root; /* where the front-end is; NONE: nowhere */
+    cop_incarnation root_life;
+    cop_epoch epoch; /* of the view that made it root */
+    uint64_t seen;   /* the last wave that was put out */
+    uint64_t taken;
+    uint64_t reached, sent; /* packets down */
+    uint64_t *packets;
+};
+
+uint64_t cop__stream_value(cop_id id, cop_incarnation life, uint64_t wave)
+{
+    return (uint64_t)id * 1000003 + life * 10007 + wave * 31 + 1;
+}
+
+static void submit(struct cop_sim *sim, struct actor *actor, cop_id id,
+                   const struct cop_request *request, cop_time delay)
+{
+    struct cop_sim_action action;
+    if (actor->pending)
+        return;
+    memset(&action, 0, sizeof(action));
+    action.kind = COP_SIM_STREAM;
+    action.a = id;
+    action.b = COP_ID_NONE;
+    if (actor->slot == 0) {
+        if (cop__sim_keep_action(sim, &action) != 0) {
+            cop_sim_fail(sim, "sim", "out of memory");
+            return;
+        }
+        actor->slot = sim->action_count;
+    }
+    action.request = *request;
+    action.request.token = COP__STREAM_TOKEN;
+    action.request.group = COP__STREAM_NUMBER;
+    sim->actions[actor->slot - 1] = action;
+    struct cop__sim_event *event = cop__sim_event(sim, COP__SIM_SUBMIT, id, id);
+    if (!event)
+        return;
+    event->word = actor->slot - 1;
+    actor->pending = true;
+    cop__sim_push(sim, event, sim->now + delay);
+}
+
+static cop_time draw(const struct cop_sim *sim, uint64_t a, uint64_t b, cop_time most)
+{
+    return most ? cop_sim_draw(sim, COP__PLACE_STREAM, a, b, most + 1) : 0;
+}
+
+/* ---- the front-end --------------------------------------------------------------- */
+
+static void attach(struct state *state, struct cop_sim *sim, cop_id id)
+{
+    struct cop_request request = {.kind = COP_REQUEST_STREAM_OPEN,
+                                  .stream = &state->options,
+                                  .wave = state->taken};
+    state->root = COP_ID_NONE;
+    state->opens.pending = state->takes.pending = state->sends.pending = false;
+    submit(sim, &state->opens, id, &request,
+           draw(sim, id, state->epoch, sim->config.stream.lag_ns));
+}
+
+static void take(struct state *state, struct cop_sim *sim)
+{
+    struct cop_request request = {.kind = COP_REQUEST_STREAM_TAKEN,
+                                  .wave = state->seen};
+    if (state->root != COP_ID_NONE && state->seen > state->taken)
+        submit(sim, &state->takes, state->root, &request,
+               draw(sim, UINT64_MAX, state->seen, sim->config.stream.lag_ns));
+}
+
+static void send(struct state *state, struct cop_sim *sim)
+{
+    if (state->root == COP_ID_NONE || state->sent >= sim->config.stream.downs)
+        return;
+    struct cop_request request = {.kind = COP_REQUEST_STREAM_SEND,
+                                  .wave = state->sent + 1,
+                                  .bytes = &state->packets[state->sent],
+                                  .length = 8};
+    submit(sim, &state->sends, state->root, &request,
+           draw(sim, UINT64_MAX - 1, state->sent, sim->config.stream.gap_ns));
+}
+
+static void on_front(struct state *state, struct cop_sim *sim, cop_id id,
+                     const struct cop_stream_event *event)
+{
+    if (id != state->root || cop__sim_incarnation(sim, id) != state->root_life)
+        return;
+    if (event->kind == COP_STREAM_OUTPUT) {
+        state->seen = event->wave;
+        take(state, sim);
+    } else if (event->kind == COP_STREAM_REACHED) {
+        state->reached = event->wave;
+        send(state, sim);
+    } else if (event->kind == COP_STREAM_MOVED) {
+        state->root = COP_ID_NONE;
+    }
+}
+
+/* ---- back-ends ------------------------------------------------------------------- */
+
+static void give(struct state *state, struct cop_sim *sim, cop_id id)
+{
+    struct back_end *back_end = &state->back_ends[id];
+    const struct cop_node *node = cop_sim_node(sim, id);
+    struct cop_stream_info info;
+    if (!node || back_end->life != cop__sim_incarnation(sim, id) ||
+        cop_node_stream(node, COP__STREAM_NUMBER, &info) != 0 ||
+        info.given >= sim->config.stream.waves || back_end->actor.pending)
+        return;
+    struct cop_request request = {
+        .kind = COP_REQUEST_STREAM_PUT, .bytes = &back_end->packet, .length = 8};
+    submit(sim, &back_end->actor, id, &request,
+           draw(sim, id, info.given + (back_end->life << 32), sim->config.stream.gap_ns));
+}
+
+/* The number of a packet is known when it is given: a life may begin in the middle. */
+static void prepare(struct state *state, struct cop_sim *sim, cop_id id)
+{
+    struct cop_stream_info info;
+    const struct cop_node *node = cop_sim_node(sim, id);
+    struct back_end *back_end = &state->back_ends[id];
+    if (node && cop_node_stream(node, COP__STREAM_NUMBER, &info) == 0)
+        back_end->packet =
+            cop__stream_value(id, cop__sim_incarnation(sim, id), info.given + 1);
+}
+
+static void on_stream(void *of, struct cop_sim *sim, cop_id id, uint64_t number,
+                      const struct cop_stream_event *event)
+{
+    struct state *state = of;
+    (void)number;
+    if (event->kind == COP_STREAM_OPENED) {
+        state->back_ends[id].life = cop__sim_incarnation(sim, id);
+        state->back_ends[id].actor.pending = false;
+    }
+    if (event->kind == COP_STREAM_OPENED || event->kind == COP_STREAM_ROOM)
+        give(state, sim, id);
+    else
+        on_front(state, sim, id, event);
+}
+
+/* ---- looking on ------------------------------------------------------------------ */
+
+static void fini(void *of)
+{
+    struct state *state = of;
+    free(state->back_ends);
+    free(state->packets);
+    free(state);
+}
+
+static void *init(struct cop_sim *sim)
+{
+    const struct cop_sim_stream *stream = &sim->config.stream;
+    struct state *state = calloc(1, sizeof(*state));
+    if (!state)
+        return NULL;
+    state->back_ends = calloc(sim->config.nodes, sizeof(*state->back_ends));
+    state->packets = calloc(stream->downs + 1, sizeof(*state->packets));
+    if (!state->back_ends || !state->packets) {
+        fini(state);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < stream->downs; i++)
+        state->packets[i] = cop__stream_value(0, 0, i + 1);
+    state->options = (struct cop_stream_options){
+        .number = COP__STREAM_NUMBER,
+        .network = 1,
+        .filter = sim->config.stream.filter,
+        .type = "u64",
+        .sync = stream->sync,
+        .timeout_ns = stream->timeout_ns,
+        .flags = stream->flags | COP_STREAM_KEEP,
+        .window = stream->window,
+    };
+    state->root = COP_ID_NONE;
+    attach(state, sim, cop_view_root(sim->view));
+    return state;
+}
+
+static void after_front(struct state *state, struct cop_sim *sim, cop_id id,
+                        const struct cop_request *request, int status)
+{
+    struct actor *actor = request->kind == COP_REQUEST_STREAM_OPEN    ? &state->opens
+                          : request->kind == COP_REQUEST_STREAM_TAKEN ? &state->takes
+                                                                      : &state->sends;
+    bool here =
+        id == state->root && cop__sim_incarnation(sim, id) == state->root_life;
+    if (request->kind != COP_REQUEST_STREAM_OPEN && !here)
+        return; /* what was said to a former root */
+    actor->pending = false;
+    if (status != 0)
+        return;
+    if (request->kind == COP_REQUEST_STREAM_OPEN) {
+        state->root = id;
+        state->root_life = cop__sim_incarnation(sim, id);
+        state->takes.pending = state->sends.pending = false;
+        state->taken = request->wave;
+        state->sent = state->reached;
+        send(state, sim);
+    } else if (request->kind == COP_REQUEST_STREAM_TAKEN) {
+        state->taken = request->wave > state->taken ? request->wave : state->taken;
+        take(state, sim);
+    } else {
+        state->sent = request->wave;
+        send(state, sim);
+    }
+}
+
+static void on_submit(void *of, struct cop_sim *sim, cop_id id,
+                      const struct cop_request *request, int status)
+{
+    struct state *state = of;
+    if (request->token != COP__STREAM_TOKEN)
+        return;
+    if (request->kind != COP_REQUEST_STREAM_PUT) {
+        after_front(state, sim, id, request, status);
+        return;
+    }
+    state->back_ends[id].actor.pending = false;
+    if (status == 0)
+        give(state, sim, id);
+}
+
+/* The packet of a submission is made just before it is looked at. */
+static void after_step(void *of, struct cop_sim *sim, cop_id id)
+{
+    prepare(of, sim, id);
+}
+
+/* Who gets a view in which it is the root gets the front-end, too. */
+static void on_view(void *of, struct cop_sim *sim, cop_id id, struct cop_view *view)
+{
+    struct state *state = of;
+    bool here =
+        state->root == id && state->root_life == cop__sim_incarnation(sim, id);
+    if (cop_view_root(view) != id || here || cop_view_epoch(view) < state->epoch)
+        return;
+    state->epoch = cop_view_epoch(view);
+    attach(state, sim, id);
+}
+
+const struct cop_sim_checker *cop__stream_app(void)
+{
+    static const struct cop_sim_checker app = {
+        .name = "stream-app",
+        .init = init,
+        .on_submit = on_submit,
+        .after_step = after_step,
+        .on_stream = on_stream,
+        .on_view = on_view,
+        .fini = fini,
+    };
+    return &app;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "stream/state.h"
+
+/* The front-end, at the root: what it is told, and what it has taken (T11). */
+
+/* Every back-end of the view is in it, once; and nobody else. */
+bool cop__stream_is_complete(const struct cop_node *node,
+                             const struct cop__stream *stream)
+{
+    const struct cop__lives *cover = &stream->cover;
+    if (!stream->made || stream->partial || stream->doubled || stream->dirty)
+        return false;
+    for (uint32_t i = 0; i < cover->count; i++)
+        for (uint32_t j = 0; j < cover->items[i].count; j++)
+            if (!cop_view_has(node->view, cover->items[i].first + j,
+                              cover->items[i].incarnation))
+                return false;
+    for (cop_id id = cop_view_next(node->view, COP_ID_NONE); id != COP_ID_NONE;
+         id = cop_view_next(node->view, id))
+        if (cop__stream_has_back_end(stream, id) && cop__lives_find(cover, id) == 0)
+            return false;
+    return true;
+}
+
+static uint32_t covered_back_ends(const struct cop__stream *stream)
+{
+    uint32_t sum = 0;
+    for (uint32_t i = 0; i < stream->cover.count; i++)
+        for (uint32_t j = 0; j < stream->cover.items[i].count; j++)
+            sum += cop__stream_has_back_end(stream, stream->cover.items[i].first + j);
+    return sum;
+}
+
+/* The living and the departed; who is in both counts among the living. */
+static struct cop_buf *total(struct cop_node *node, const struct cop__stream *stream,
+                             uint32_t *departed)
+{
+    struct cop_buf *sum = cop_buf_ref(stream->state);
+    *departed = 0;
+    for (uint32_t i = 0; i < stream->all_departed.count && !node->failed; i++) {
+        const struct cop__gone_leaf *leaf = &stream->all_departed.items[i];
+        if (cop__lives_find(&stream->cover, leaf->leaf) == leaf->incarnation)
+            continue;
+        cop__state_join(node, stream, &sum, leaf->state);
+        ++*departed;
+    }
+    return sum;
+}
+
+void cop__front_output(struct cop_node *node, struct cop__stream *stream)
+{
+    uint32_t departed;
+    struct cop_buf *more = NULL;
+    if (!stream->has_front)
+        return;
+    bool complete = cop__stream_is_complete(node, stream);
+    struct cop_buf *now = total(node, stream, &departed);
+    bool whole = stream->output_whole || !stream->output ||
+                 cop_filter_diff(stream->filter, now, stream->output, &more) != 0;
+    const struct cop_buf *said = whole ? now : more;
+    cop__stream_tell(node, stream,
+                     &(struct cop_stream_event){
+                         .kind = COP_STREAM_OUTPUT,
+                         .wave = stream->wave,
+                         .regeneration = stream->network->regeneration,
+                         .whole = whole,
+                         .complete = complete,
+                         .covered = covered_back_ends(stream),
+                         .departed = departed,
+                         .root = node->self,
+                         .bytes = said->data,
+                         .length = said->length,
+                     });
+    cop_buf_unref(more);
+    cop_buf_unref(stream->output);
+    stream->output = now;
+    stream->output_whole = false;
+}
+
+void cop__front_attach(struct cop_node *node, struct cop__stream *stream,
+                       uint64_t taken)
+{
+    stream->has_front = true;
+    stream->output_whole = true;
+    cop__stream_set_mark(node, stream, taken, stream->down_mark);
+    if (stream->made && !stream->dirty)
+        cop__front_output(node, stream);
+}
+
+void cop__front_moved(struct cop_node *node, struct cop__stream *stream)
+{
+    if (!stream->has_front)
+        return;
+    stream->has_front = false;
+    cop_buf_unref(stream->output);
+    stream->output = NULL;
+    cop__stream_tell(node, stream,
+                     &(struct cop_stream_event){.kind = COP_STREAM_MOVED,
+                                                .root = cop_view_root(node->view)});
+}
+
+/* ---- events as bytes ------------------------------------------------------------- */
+
+enum { WHOLE = 1, COMPLETE = 2 };
+#define EVENT_BYTES 34u
+
+void cop__stream_tell(struct cop_node *node, const struct cop__stream *stream,
+                      const struct cop_stream_event *event)
+{
+    struct cop_buf *buf = cop_buf_create((size_t)EVENT_BYTES + event->length);
+    if (!buf) {
+        cop__fail(node, COP_ENOMEM);
+        return;
+    }
+    struct cop__writer writer = cop__writer(buf->data, buf->length);
+    cop__put_u8(&writer, (uint8_t)event->kind);
+    cop__put_u8(&writer, (uint8_t)((event->whole ? WHOLE : 0) |
+                                   (event->complete ? COMPLETE : 0)));
+    cop__put_u64(&writer, event->wave);
+    cop__put_u64(&writer, event->regeneration);
+    cop__put_u32(&writer, event->covered);
+    cop__put_u32(&writer, event->departed);
+    cop__put_u32(&writer, event->root);
+    cop__put_bytes(&writer, (struct cop__bytes){event->bytes, event->length});
+    COP_ASSERT(!writer.failed);
+    cop__emit_stream(node, stream->number, buf);
+}
+
+int cop_stream_event(const struct cop_buf *result, struct cop_stream_event *out)
+{
+    struct cop__reader reader =
+        cop__reader(result ? result->data : NULL, result ? result->length : 0);
+    struct cop_stream_event event = {0};
+    event.kind = (enum cop_stream_event_kind)cop__get_u8(&reader);
+    uint8_t flags = cop__get_u8(&reader);
+    event.whole = flags & WHOLE;
+    event.complete = flags & COMPLETE;
+    event.wave = cop__get_u64(&reader);
+    event.regeneration = cop__get_u64(&reader);
+    event.covered = cop__get_u32(&reader);
+    event.departed = cop__get_u32(&reader);
+    event.root = cop__get_u32(&reader);
+    struct cop__bytes bytes = cop__get_bytes(&reader);
+    event.bytes = bytes.data;
+    event.length = bytes.length;
+    if (!cop__reader_is_done(&reader))
+        return COP_EMALFORMED;
+    *out = event;
+    return 0;
+}

@@ -1,0 +1,572 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "stream/state.h"
+
+#include "roster/roster.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- finding, making, ending ----------------------------------------------------- */
+
+struct cop__network *cop__network_find(const struct cop_node *node, uint64_t number)
+{
+    const struct cop__streams *all = cop__streams(node);
+    for (uint32_t i = 0; i < all->count; i++)
+        if (all->networks[i]->number == number)
+            return all->networks[i];
+    return NULL;
+}
+
+/* Room for one more of a growing array. */
+static bool grow(struct cop_node *node, void *array, uint32_t count, uint32_t *capacity,
+                 size_t size)
+{
+    void **items = array;
+    if (count < *capacity)
+        return true;
+    uint32_t more = *capacity ? 2 * *capacity : 4;
+    void *grown = realloc(*items, more * size);
+    if (!grown) {
+        cop__fail(node, COP_ENOMEM);
+        return false;
+    }
+    *items = grown;
+    *capacity = more;
+    return true;
+}
+
+static void on_repair(struct cop_node *node, struct cop__node_timer *timer);
+
+struct cop__network *cop__network_make(struct cop_node *node, uint64_t number,
+                                       const struct cop_shape *shape)
+{
+    struct cop__streams *all = cop__streams(node);
+    struct cop__network *network = calloc(1, sizeof *network);
+    if (!network || !grow(node, &all->networks, all->count, &all->capacity,
+                          sizeof *all->networks)) {
+        cop__fail(node, COP_ENOMEM);
+        free(network);
+        return NULL;
+    }
+    cop__timer_init(&network->timer.timer);
+    cop__timer_init(&network->repair.timer);
+    network->timer.fire = cop__orphan_timer;
+    network->repair.fire = on_repair;
+    network->number = number;
+    network->shape = *shape;
+    network->parent = COP_ID_NONE;
+    uint32_t at = all->count++;
+    for (; at > 0 && all->networks[at - 1]->number > number; at--)
+        all->networks[at] = all->networks[at - 1];
+    all->networks[at] = network;
+    return network;
+}
+
+void cop__network_free(struct cop_node *node, struct cop__network *network)
+{
+    for (uint32_t i = 0; i < network->stream_count; i++)
+        cop__stream_free(node, network->streams[i]);
+    cop__timer_cancel(node, &network->timer);
+    cop__timer_cancel(node, &network->repair);
+    cop_ranks_free(&network->tried);
+    cop_ranks_free(&network->path);
+    free(network->children);
+    free(network->reports);
+    free(network->streams);
+    free(network);
+}
+
+void cop__network_end(struct cop_node *node, struct cop__network *network)
+{
+    struct cop__streams *all = cop__streams(node);
+    for (uint32_t i = 0; i < network->child_count; i++)
+        cop__unwatch(node, network->children[i].id);
+    if (network->parent != COP_ID_NONE)
+        cop__unwatch(node, network->parent);
+    for (uint32_t i = 0; i < all->count; i++) {
+        if (all->networks[i] != network)
+            continue;
+        all->count--;
+        memmove(all->networks + i, all->networks + i + 1,
+                (all->count - i) * sizeof *all->networks);
+    }
+    cop__network_free(node, network);
+}
+
+/* ---- news: what goes to all neighbours, once, and to new ones all of it (T3) ------- */
+
+/* A stream is its definition; one that is over is its number alone. */
+static struct cop_buf *write_news(struct cop_node *node,
+                                  const struct cop__network *network,
+                                  const struct cop__stream *stream, uint64_t closed,
+                                  const struct cop__report *report, bool all)
+{
+    const struct cop__streams *streams = cop__streams(node);
+    size_t size = 12;
+    uint32_t count = all ? network->stream_count : stream != NULL;
+    uint32_t gone = all ? streams->closed_count : closed != 0;
+    uint32_t reports = all ? network->report_count : report != NULL;
+    for (uint32_t i = 0; i < count; i++)
+        size += 4 + (all ? network->streams[i] : stream)->definition->length;
+    struct cop_buf *buf = cop_buf_create(size + gone * 8u + reports * 20u);
+    if (!buf) {
+        cop__fail(node, COP_ENOMEM);
+        return NULL;
+    }
+    struct cop__writer writer = cop__writer(buf->data, buf->length);
+    cop__put_u32(&writer, count);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct cop_buf *text = (all ? network->streams[i] : stream)->definition;
+        cop__put_bytes(&writer, (struct cop__bytes){text->data, text->length});
+    }
+    cop__put_u32(&writer, gone);
+    for (uint32_t i = 0; i < gone; i++)
+        cop__put_u64(&writer, all ? streams->closed[i] : closed);
+    cop__put_u32(&writer, reports);
+    for (uint32_t i = 0; i < reports; i++) {
+        const struct cop__report *one = all ? &network->reports[i] : report;
+        cop__put_u32(&writer, one->id);
+        cop__put_u64(&writer, one->incarnation);
+        cop__put_u64(&writer, one->number);
+    }
+    COP_ASSERT(!writer.failed);
+    return buf;
+}
+
+struct cop_buf *cop__network_news(struct cop_node *node,
+                                  const struct cop__network *network)
+{
+    return write_news(node, network, NULL, 0, NULL, true);
+}
+
+static void send_news(struct cop_node *node, const struct cop__network *network,
+                      cop_id to, const struct cop_buf *news, uint8_t invite)
+{
+    struct cop__msg_network message = {
+        .network = network->number,
+        .invite = invite,
+        .news = {news->data, news->length},
+    };
+    cop__roster_send(node, to, COP__KIND_NETWORK, cop__encode_network(&message));
+}
+
+/* To all neighbours but the one it came from. */
+static void flood(struct cop_node *node, const struct cop__network *network,
+                  struct cop_buf *news, cop_id from)
+{
+    if (!news)
+        return;
+    for (uint32_t i = 0; i < network->child_count; i++)
+        if (network->children[i].id != from)
+            send_news(node, network, network->children[i].id, news, 0);
+    if (network->adopted && network->parent != from)
+        send_news(node, network, network->parent, news, 0);
+    cop_buf_unref(news);
+}
+
+static void put_stream(struct cop_node *node, struct cop__network *network,
+                       struct cop__stream *stream)
+{
+    if (!grow(node, &network->streams, network->stream_count, &network->stream_capacity,
+              sizeof *network->streams))
+        return;
+    uint32_t at = network->stream_count++;
+    for (; at > 0 && network->streams[at - 1]->number > stream->number; at--)
+        network->streams[at] = network->streams[at - 1];
+    network->streams[at] = stream;
+    stream->network = network;
+    for (uint32_t i = 0; i < network->child_count && !node->failed; i++)
+        cop__slot_add(node, stream, &network->children[i]);
+}
+
+/* T13: who has a place knows with which wave it begins, and may give packets. */
+void cop__stream_announce(struct cop_node *node, struct cop__stream *stream)
+{
+    if (!stream->is_back_end || stream->announced)
+        return;
+    stream->announced = true;
+    cop__stream_tell(node, stream,
+                     &(struct cop_stream_event){.kind = COP_STREAM_OPENED,
+                                                .wave = stream->own.wave});
+}
+
+void cop__network_add(struct cop_node *node, struct cop__network *network,
+                      struct cop__stream *stream, cop_id from)
+{
+    put_stream(node, network, stream);
+    if (node->failed) {
+        if (!stream->network)
+            cop__stream_free(node, stream);
+        return;
+    }
+    flood(node, network, write_news(node, network, stream, 0, NULL, false), from);
+    if (network->is_root || network->adopted)
+        cop__stream_announce(node, stream);
+    cop__stream_advance(node, stream);
+}
+
+static void remember_closed(struct cop_node *node, uint64_t number)
+{
+    struct cop__streams *all = cop__streams(node);
+    if (!all->closed)
+        all->closed = calloc(COP__CLOSED_MAX, sizeof *all->closed);
+    if (!all->closed) {
+        cop__fail(node, COP_ENOMEM);
+        return;
+    }
+    if (all->closed_count == COP__CLOSED_MAX) {
+        all->closed_count--;
+        memmove(all->closed, all->closed + 1,
+                all->closed_count * sizeof *all->closed);
+    }
+    all->closed[all->closed_count++] = number;
+}
+
+void cop__network_close(struct cop_node *node, struct cop__stream *stream, cop_id from)
+{
+    struct cop__network *network = stream->network;
+    remember_closed(node, stream->number);
+    if (node->failed)
+        return;
+    flood(node, network, write_news(node, network, NULL, stream->number, NULL, false),
+          from);
+    if (stream->is_back_end || stream->has_front)
+        cop__stream_tell(node, stream,
+                         &(struct cop_stream_event){.kind = COP_STREAM_CLOSED});
+    for (uint32_t i = 0; i < network->stream_count; i++) {
+        if (network->streams[i] != stream)
+            continue;
+        network->stream_count--;
+        memmove(network->streams + i, network->streams + i + 1,
+                (network->stream_count - i) * sizeof *network->streams);
+    }
+    cop__stream_free(node, stream);
+    if (network->stream_count == 0)
+        cop__network_end(node, network);
+}
+
+/* ---- attachments that were heard of ---------------------------------------------- */
+
+static struct cop__report *find_report(const struct cop__network *network, cop_id id)
+{
+    for (uint32_t i = 0; i < network->report_count; i++)
+        if (network->reports[i].id == id)
+            return &network->reports[i];
+    return NULL;
+}
+
+static bool is_later(const struct cop__report *a, const struct cop__report *b)
+{
+    return a->incarnation != b->incarnation ? a->incarnation > b->incarnation
+                                            : a->number > b->number;
+}
+
+void cop__network_report(struct cop_node *node, struct cop__network *network,
+                         const struct cop__report *report, cop_id from)
+{
+    struct cop__report *known = find_report(network, report->id);
+    if (known && !is_later(report, known))
+        return;
+    if (known) {
+        *known = *report;
+    } else {
+        if (!grow(node, &network->reports, network->report_count,
+                  &network->report_capacity, sizeof *network->reports))
+            return;
+        network->reports[network->report_count++] = *report;
+    }
+    flood(node, network, write_news(node, network, NULL, 0, report, false), from);
+    /* T8: who is heard of under a higher number is not below me under a lower one. */
+    const struct cop__stream_child *child = cop__network_child(network, report->id);
+    if (child && child->incarnation == report->incarnation &&
+        child->number < report->number)
+        cop__network_drop_child(node, network, report->id);
+}
+
+/* ---- hearing news ---------------------------------------------------------------- */
+
+static struct cop__network *hear_stream(struct cop_node *node, uint64_t number,
+                                        struct cop__bytes bytes, cop_id from)
+{
+    uint64_t network_number;
+    struct cop_shape shape;
+    struct cop__stream *stream =
+        cop__stream_make(node, bytes, &network_number, &shape);
+    if (!stream || network_number != number ||
+        cop__stream_was_closed(node, stream->number) ||
+        cop__stream_find(node, stream->number)) {
+        if (stream)
+            cop__stream_free(node, stream);
+        return cop__network_find(node, number);
+    }
+    struct cop__network *network = cop__network_find(node, number);
+    if (!network) {
+        network = cop__network_make(node, number, &shape);
+        if (!network) {
+            cop__stream_free(node, stream);
+            return NULL;
+        }
+    }
+    cop__network_add(node, network, stream, from);
+    return network;
+}
+
+static void hear_streams(struct cop_node *node, uint64_t number,
+                         struct cop__reader *reader, cop_id from)
+{
+    uint32_t count = cop__get_u32(reader);
+    for (uint32_t i = 0; i < count && !reader->failed && !node->failed; i++) {
+        struct cop__bytes bytes = cop__get_bytes(reader);
+        if (!reader->failed)
+            hear_stream(node, number, bytes, from);
+    }
+    count = cop__get_u32(reader);
+    for (uint32_t i = 0; i < count && !reader->failed && !node->failed; i++) {
+        uint64_t closed = cop__get_u64(reader);
+        struct cop__stream *stream = cop__stream_find(node, closed);
+        if (reader->failed || closed == 0)
+            break;
+        if (stream)
+            cop__network_close(node, stream, from);
+        else if (!cop__stream_was_closed(node, closed))
+            remember_closed(node, closed);
+    }
+}
+
+bool cop__network_hear(struct cop_node *node, uint64_t number, struct cop__bytes news,
+                       cop_id from)
+{
+    struct cop__reader reader = cop__reader(news.data, news.length);
+    hear_streams(node, number, &reader, from);
+    uint32_t count = cop__get_u32(&reader);
+    for (uint32_t i = 0; i < count && !reader.failed && !node->failed; i++) {
+        struct cop__report report = {.id = cop__get_u32(&reader)};
+        report.incarnation = cop__get_u64(&reader);
+        report.number = cop__get_u64(&reader);
+        struct cop__network *network = cop__network_find(node, number);
+        if (!reader.failed && network && report.id != node->self)
+            cop__network_report(node, network, &report, from);
+    }
+    return cop__reader_is_done(&reader);
+}
+
+/* T2, T5: somebody tells of streams. The root does so where nobody else has. */
+void cop__on_network(struct cop_node *node, const struct cop_frame *frame)
+{
+    struct cop__msg_network message;
+    if (cop__decode_network(frame->payload->data, frame->payload->length, &message)) {
+        COP__COUNT(node, ignored_malformed);
+        return;
+    }
+    if (cop__network_is_early(node, frame))
+        return;
+    if (!cop__network_hear(node, message.network, message.news, frame->header.sender))
+        COP__COUNT(node, ignored_malformed);
+    struct cop__network *network = cop__network_find(node, message.network);
+    if (network && !node->failed && network->parent == COP_ID_NONE && !network->is_root)
+        cop__orphan_begin(node, network);
+}
+
+/* ---- children -------------------------------------------------------------------- */
+
+struct cop__stream_child *cop__network_child(const struct cop__network *network,
+                                             cop_id id)
+{
+    for (uint32_t i = 0; i < network->child_count; i++)
+        if (network->children[i].id == id)
+            return &network->children[i];
+    return NULL;
+}
+
+void cop__network_add_child(struct cop_node *node, struct cop__network *network,
+                            const struct cop__stream_child *child)
+{
+    if (cop__network_child(network, child->id))
+        cop__network_drop_child(node, network, child->id);
+    if (!grow(node, &network->children, network->child_count, &network->child_capacity,
+              sizeof *network->children))
+        return;
+    uint32_t at = network->child_count++;
+    for (; at > 0 && network->children[at - 1].id > child->id; at--)
+        network->children[at] = network->children[at - 1];
+    network->children[at] = *child;
+    cop__watch(node, child->id);
+    for (uint32_t i = 0; i < network->stream_count && !node->failed; i++)
+        cop__slot_add(node, network->streams[i], child);
+}
+
+void cop__network_drop_child(struct cop_node *node, struct cop__network *network,
+                             cop_id id)
+{
+    struct cop__stream_child *child = cop__network_child(network, id);
+    if (!child)
+        return;
+    uint32_t at = (uint32_t)(child - network->children);
+    network->child_count--;
+    memmove(child, child + 1, (network->child_count - at) * sizeof *child);
+    cop__unwatch(node, id);
+    for (uint32_t i = 0; i < network->stream_count && !node->failed; i++) {
+        cop__slot_drop(node, network->streams[i], id);
+        cop__stream_advance(node, network->streams[i]);
+    }
+    if (network->is_root)
+        cop__network_mend(node, network);
+}
+
+struct cop_tree cop__network_tree(const struct cop_node *node,
+                                  const struct cop__network *network)
+{
+    struct cop_tree tree = cop__roster_tree(node);
+    if (network->shape.kind)
+        tree.shape = network->shape;
+    return tree;
+}
+
+/* T2: at the start the tree is that of the shape. Nobody asks; who is below is told. */
+void cop__network_spread(struct cop_node *node, struct cop__network *network)
+{
+    struct cop_tree tree = cop__network_tree(node, network);
+    struct cop_ranks below = {0};
+    if (!cop_node_is_member(node))
+        return;
+    if (cop_tree_children(&tree, node->rank, &below))
+        cop__fail(node, COP_ENOMEM);
+    for (uint32_t i = 0; i < below.count && !node->failed; i++) {
+        cop_id id = below.items[i];
+        if (cop__network_child(network, id) || id == network->parent)
+            continue;
+        struct cop__stream_child child = {id, cop__roster_get(node, id).incarnation, 0};
+        cop__network_add_child(node, network, &child);
+        cop__adopt_send(node, network, id, 0);
+    }
+    cop_ranks_free(&below);
+}
+
+/* ---- the root -------------------------------------------------------------------- */
+
+/* T5: whoever is in no slot may not know that there is a network, or be lost on the way. */
+static void invite_missing(struct cop_node *node, struct cop__network *network)
+{
+    const struct cop__stream *stream = network->streams[0];
+    struct cop_buf *news = cop__network_news(node, network);
+    for (cop_id id = cop_view_next(node->view, COP_ID_NONE);
+         id != COP_ID_NONE && news && !node->failed;
+         id = cop_view_next(node->view, id)) {
+        if (id == node->self || cop__roster_is_suspect(node, id) ||
+            cop__network_child(network, id) ||
+            cop__lives_find(&stream->cover, id) ==
+                cop_view_incarnation(node->view, id))
+            continue;
+        send_news(node, network, id, news, 1);
+    }
+    cop_buf_unref(news);
+}
+
+static bool all_are_covered(const struct cop_node *node,
+                            const struct cop__network *network)
+{
+    const struct cop__lives *cover = &network->streams[0]->cover;
+    for (cop_id id = cop_view_next(node->view, COP_ID_NONE); id != COP_ID_NONE;
+         id = cop_view_next(node->view, id))
+        if (cop__lives_find(cover, id) != cop_view_incarnation(node->view, id))
+            return false;
+    return true;
+}
+
+static void on_repair(struct cop_node *node, struct cop__node_timer *timer)
+{
+    struct cop__network *network =
+        (struct cop__network *)(void *)((char *)timer -
+                                        offsetof(struct cop__network, repair));
+    if (!network->is_root || all_are_covered(node, network)) {
+        network->repair_pause = 0;
+        return;
+    }
+    invite_missing(node, network);
+    network->repair_pause = 2 * network->repair_pause < COP__ATTACH_LONGEST
+                                ? 2 * network->repair_pause
+                                : COP__ATTACH_LONGEST;
+    cop__timer_set(node, timer, node->now + network->repair_pause);
+}
+
+void cop__network_mend(struct cop_node *node, struct cop__network *network)
+{
+    if (network->repair_pause)
+        return;
+    network->repair_pause = COP__REPAIR_AFTER;
+    cop__timer_set(node, &network->repair, node->now + network->repair_pause);
+}
+
+/* T10: I am the root by the view that I have. */
+void cop__network_root(struct cop_node *node, struct cop__network *network)
+{
+    if (network->parent != COP_ID_NONE)
+        cop__unwatch(node, network->parent);
+    cop__timer_cancel(node, &network->timer);
+    network->parent = COP_ID_NONE;
+    network->adopted = false;
+    network->is_root = true;
+    network->attempt++;
+    network->regeneration = cop_view_epoch(node->view) + 1;
+    network->path.count = 0;
+    struct cop__report mine = {node->self, node->incarnation, network->attempt};
+    cop__network_report(node, network, &mine, COP_ID_NONE);
+    for (uint32_t i = 0; i < network->child_count && !node->failed; i++)
+        cop__network_send_path(node, network, network->children[i].id);
+    for (uint32_t i = 0; i < network->stream_count && !node->failed; i++) {
+        network->streams[i]->output_whole = network->streams[i]->dirty = true;
+        cop__stream_announce(node, network->streams[i]);
+        cop__stream_advance(node, network->streams[i]);
+    }
+    cop__network_mend(node, network);
+}
+
+static void resign(struct cop_node *node, struct cop__network *network)
+{
+    network->is_root = false;
+    network->regeneration = 0;
+    cop__timer_cancel(node, &network->repair);
+    network->repair_pause = 0;
+    for (uint32_t i = 0; i < network->stream_count && !node->failed; i++)
+        cop__front_moved(node, network->streams[i]);
+    cop__orphan_begin(node, network);
+}
+
+static bool is_lost(const struct cop_node *node, cop_id id, cop_incarnation incarnation)
+{
+    return cop__roster_has_lost(node, id, incarnation) ||
+           !cop_view_has(node->view, id, incarnation);
+}
+
+/* T6, T7. Who was dropped by mistake is told, and attaches again. */
+static void survey_children(struct cop_node *node, struct cop__network *network)
+{
+    for (uint32_t i = network->child_count; i-- > 0 && !node->failed;) {
+        struct cop__stream_child child = network->children[i];
+        if (!is_lost(node, child.id, child.incarnation))
+            continue;
+        if (cop_view_has(node->view, child.id, child.incarnation))
+            cop__detach_send(node, network->number, child.id, child.number);
+        cop__network_drop_child(node, network, child.id);
+    }
+}
+
+void cop__network_survey(struct cop_node *node, struct cop__network *network)
+{
+    survey_children(node, network);
+    for (uint32_t i = 0; i < network->stream_count && !node->failed; i++)
+        cop__stream_settle_limbo(node, network->streams[i]);
+    if (node->failed)
+        return;
+    bool rules = cop_view_root(node->view) == node->self;
+    if (rules && !network->is_root)
+        cop__network_root(node, network);
+    else if (!rules && network->is_root)
+        resign(node, network);
+    else if (!rules && network->parent != COP_ID_NONE &&
+             is_lost(node, network->parent, network->parent_life))
+        network->adopted ? cop__orphan_begin(node, network)
+                         : cop__orphan_next(node, network);
+    if (network->is_root && !all_are_covered(node, network))
+        cop__network_mend(node, network);
+}

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COP_STREAM_STATE_H
+#define COP_STREAM_STATE_H
+
+#include "stream/stream.h"
+
+#include <coppice/filter.h>
+#include <coppice/stream.h>
+
+/*
+ * Inside stream/. Who does what:
+ *   stream.c    the layer: requests, deaths, views
+ *   network.c   networks: children, news, who is root
+ *   define.c    what a stream is, as bytes
+ *   orphan.c    finding a parent: choosing, trying, paths and rings
+ *   adopt.c     being one: ATTACH, ADOPT, DETACH
+ *   slot.c      what a child said: a state and the waves that wait
+ *   wave.c      the fold of the slots, wave by wave, and sending it
+ *   front.c     the front-end: outputs, marks
+ *   credit.c    how far back-ends may go; packets down
+ *   cover.c     sets of lives, as ranges
+ *   departed.c  values of those who are lost
+ *   inspect.c   digest and invariants
+ */
+
+/* ---- cover.c: sets of lives ------------------------------------------------------ */
+
+/* `count` members from `first` on, all in the same incarnation. */
+struct cop__range {
+    cop_id first;
+    uint32_t count;
+    cop_incarnation incarnation;
+};
+/* Sorted by id, without overlap, neighbours of one incarnation melted. */
+struct cop__lives {
+    struct cop__range *items;
+    uint32_t count, capacity;
+};
+#define COP__SIZE_range 16u
+
+void cop__lives_free(struct cop__lives *lives);
+/* Adds all of `more`. True if a member was in both: it is kept once. COP_ENOMEM fails the node. */
+bool cop__lives_add(struct cop_node *node, struct cop__lives *lives,
+                    const struct cop__lives *more);
+bool cop__lives_add_one(struct cop_node *node, struct cop__lives *lives, cop_id id,
+                        cop_incarnation incarnation);
+/* 0: not in it. */
+cop_incarnation cop__lives_find(const struct cop__lives *lives, cop_id id);
+uint32_t cop__lives_count(const struct cop__lives *lives);
+size_t cop__lives_size(const struct cop__lives *lives);
+void cop__lives_write(struct cop__writer *writer, const struct cop__lives *lives);
+/* False: not such a set. Failing for want of memory fails the node. */
+bool cop__lives_read(struct cop_node *node, struct cop__bytes bytes,
+                     struct cop__lives *out);
+
+/* ---- departed.c ------------------------------------------------------------------ */
+
+struct cop__gone_leaf {
+    cop_id leaf;
+    cop_incarnation incarnation;
+    uint64_t wave;
+    struct cop_buf *state;
+};
+/* By (leaf, incarnation). */
+struct cop__departed {
+    struct cop__gone_leaf *items;
+    uint32_t count, capacity;
+};
+
+void cop__departed_free(struct cop__departed *set);
+/* The later wave of one life wins. Takes a reference of its own. Whether it changed anything. */
+bool cop__departed_put(struct cop_node *node, struct cop__departed *set,
+                       const struct cop__gone_leaf *leaf);
+bool cop__departed_join(struct cop_node *node, struct cop__departed *set,
+                        const struct cop__departed *more);
+void cop__departed_drop(struct cop__departed *set, uint32_t at);
+size_t cop__departed_size(const struct cop__departed *set);
+void cop__departed_write(struct cop__writer *writer, const struct cop__departed *set);
+struct cop__stream;
+bool cop__departed_read(struct cop_node *node, const struct cop__stream *stream,
+                        struct cop__bytes bytes, struct cop__departed *out);
+
+/* ---- streams --------------------------------------------------------------------- */
+
+/* A wave of a child that waits for those of the others. */
+struct cop__pending {
+    uint64_t wave;
+    struct cop_buf *state; /* a difference, or all of it */
+    bool whole, partial, idle, doubled;
+    struct cop__lives cover;       /* of a whole one */
+    struct cop__departed departed; /* the same */
+};
+
+/*
+ * What a child said. Invariants:
+ *   1. pending waves ascend, are above `wave`, and are no more than the window;
+ *   2. a slot without state (`heard` is false) has no pending waves.
+ */
+struct cop__stream_slot {
+    cop_id id;
+    cop_incarnation incarnation;
+    uint64_t number; /* of the attachment */
+    bool heard;      /* it has sent its state */
+    bool idle;       /* nobody below it gives packets: not waited for */
+    bool doubled;    /* somebody is in it twice */
+    bool partial;    /* somebody below it is behind */
+    uint64_t wave;
+    struct cop_buf *state;
+    struct cop__lives cover;
+    struct cop__departed departed;
+    struct cop__pending *pending;
+    uint32_t pending_count, pending_first, pending_capacity;
+    uint64_t got;      /* packets down that all below it have */
+    uint64_t credited; /* the last mark that it was told */
+};
+
+/* A packet of the front-end. */
+struct cop__packet {
+    uint64_t number;
+    struct cop_buf *bytes;
+};
+
+struct cop__stream {
+    struct cop__node_timer timer; /* first: SYNC_TIMEOUT */
+    struct cop__network *network;
+    uint64_t number;
+    struct cop_buf *definition; /* as it travels */
+    const struct cop_filter *filter;
+    struct cop_buf *empty; /* state of nothing */
+    char type[COP_FILTER_NAME_MAX + 1];
+    uint8_t sync, flags;
+    cop_time timeout_ns;
+    uint32_t window;
+    struct cop__lives back_ends; /* incarnations do not matter */
+    uint32_t slots_at_start;     /* ids from here on came later */
+
+    bool is_back_end; /* this member */
+    bool announced;   /* and it was told so */
+    struct cop__stream_slot own;
+    struct cop__stream_slot *slots; /* by id */
+    uint32_t slot_count, slot_capacity;
+    struct cop_buf *residue;       /* IDEMPOTENT: what the lost had said */
+    struct cop__departed limbo;    /* lost leaves; the view has not decided */
+    struct cop__departed departed; /* of lost leaves, and of slots that are gone */
+
+    uint64_t wave;           /* the last that was made */
+    struct cop_buf *state;   /* the fold of the slots then */
+    struct cop__lives cover; /* whose */
+    struct cop__departed all_departed;
+    bool doubled, partial;
+    bool made;   /* there was a first one */
+    bool forced; /* SYNC_TIMEOUT: it is over */
+    bool dirty;  /* slots came, went or were replaced: the next is whole */
+    bool silent; /* nothing has been said to the present parent */
+
+    uint64_t mark;      /* of the front-end, as far as I know */
+    bool wants_room;    /* the back-end here was turned away */
+    uint64_t down;      /* the last packet down that I have */
+    uint64_t down_mark; /* all back-ends have those */
+    uint64_t got_said;
+    struct cop__packet *packets; /* from down_mark + 1 on */
+    uint32_t packet_count, packet_capacity;
+
+    bool has_front; /* the front-end is here */
+    bool output_whole;
+    struct cop_buf *output; /* what it was told last */
+};
+
+/* ---- networks -------------------------------------------------------------------- */
+
+struct cop__stream_child {
+    cop_id id;
+    cop_incarnation incarnation;
+    uint64_t number;
+};
+
+/* An attachment that was heard of: whoever has a lower number of it drops that. */
+struct cop__report {
+    cop_id id;
+    cop_incarnation incarnation;
+    uint64_t number;
+};
+
+struct cop__network {
+    struct cop__node_timer timer;  /* first: a try that is not answered */
+    struct cop__node_timer repair; /* the root looks for who is missing */
+    uint64_t number;
+    struct cop_shape shape; /* kind 0: the view's */
+    bool is_root;
+    cop_id parent; /* COP_ID_NONE: none, or none yet */
+    cop_incarnation parent_life;
+    bool adopted;     /* by the parent; otherwise it was asked */
+    uint64_t attempt; /* number of my last attachment */
+    struct cop_ranks tried;
+    uint32_t rounds;  /* all were tried so often */
+    bool seeks_root;  /* it was the root that I lost: only another one will do (T10) */
+    cop_time repair_pause;
+    struct cop_ranks path;   /* from the top to my parent */
+    uint64_t regeneration;   /* of the root at its top; 0: it is none */
+    struct cop__stream_child *children; /* by id */
+    uint32_t child_count, child_capacity;
+    struct cop__report *reports; /* by id */
+    uint32_t report_count, report_capacity;
+    struct cop__stream **streams; /* by number */
+    uint32_t stream_count, stream_capacity;
+};
+
+struct cop__streams {
+    struct cop__network **networks; /* by number */
+    uint32_t count, capacity;
+    uint64_t *closed; /* numbers of streams that are over, oldest first */
+    uint32_t closed_count;
+    bool moved;     /* the view is another one */
+    bool disturbed; /* somebody may be lost */
+};
+#define COP__CLOSED_MAX 1024u
+
+/* A try that is not answered by then, or that found nobody; longer each time. */
+#define COP__ATTACH_AGAIN (UINT64_C(20) * COP_MSEC)
+#define COP__ATTACH_LONGEST COP_SEC
+/* So long one who lives may take to answer. */
+#define COP__ATTACH_PATIENCE (UINT64_C(200) * COP_MSEC)
+/* The root looks for who is missing, at first after this. */
+#define COP__REPAIR_AFTER (UINT64_C(100) * COP_MSEC)
+/* Of so many members the adopter is drawn from all, of more from so many of them. */
+#define COP__CANDIDATES 1024u
+
+static inline struct cop__streams *cop__streams(const struct cop_node *node)
+{
+    return cop__layer_state(node, COP__SLOT_STREAM);
+}
+
+/* ---- stream.c -------------------------------------------------------------------- */
+
+struct cop__stream *cop__stream_find(const struct cop_node *node, uint64_t number);
+bool cop__stream_was_closed(const struct cop_node *node, uint64_t number);
+/* Tells the application; `bytes` may be NULL. */
+void cop__stream_tell(struct cop_node *node, const struct cop__stream *stream,
+                      const struct cop_stream_event *event);
+
+/* ---- define.c -------------------------------------------------------------------- */
+
+/* The bytes of a stream that is opened here and now. COP_EINVAL, COP_ENOMEM. */
+int cop__stream_define(struct cop_node *node, const struct cop_stream_options *options,
+                       struct cop_buf **out);
+/* The stream of these bytes, in no network yet. NULL: they are none; or no memory. */
+struct cop__stream *cop__stream_make(struct cop_node *node, struct cop__bytes bytes,
+                                     uint64_t *network, struct cop_shape *shape);
+void cop__stream_free(struct cop_node *node, struct cop__stream *stream);
+bool cop__stream_has_back_end(const struct cop__stream *stream, cop_id id);
+
+/* ---- network.c ------------------------------------------------------------------- */
+
+struct cop__network *cop__network_find(const struct cop_node *node, uint64_t number);
+struct cop__network *cop__network_make(struct cop_node *node, uint64_t number,
+                                       const struct cop_shape *shape);
+/* Ends it, and frees it. */
+void cop__network_end(struct cop_node *node, struct cop__network *network);
+void cop__network_free(struct cop_node *node, struct cop__network *network);
+/* Adds a stream that was opened here, or heard of; tells the application and all neighbours
+ * but `from`. */
+void cop__network_add(struct cop_node *node, struct cop__network *network,
+                      struct cop__stream *stream, cop_id from);
+void cop__stream_announce(struct cop_node *node, struct cop__stream *stream);
+void cop__network_close(struct cop_node *node, struct cop__stream *stream, cop_id from);
+/* All that is to be known: streams, closed ones, attachments. To be unreferenced. */
+struct cop_buf *cop__network_news(struct cop_node *node,
+                                  const struct cop__network *network);
+/* Takes it in; whether it could be read. Makes the network if there is none. */
+bool cop__network_hear(struct cop_node *node, uint64_t number, struct cop__bytes news,
+                       cop_id from);
+/* Somebody attached with this number; passes it on if that is new. */
+void cop__network_report(struct cop_node *node, struct cop__network *network,
+                         const struct cop__report *report, cop_id from);
+/* My tree, as the shape and the view have it. */
+struct cop_tree cop__network_tree(const struct cop_node *node,
+                                  const struct cop__network *network);
+/* Takes those below me in that tree as children, unasked. */
+void cop__network_spread(struct cop_node *node, struct cop__network *network);
+struct cop__stream_child *cop__network_child(const struct cop__network *network,
+                                             cop_id id);
+void cop__network_add_child(struct cop_node *node, struct cop__network *network,
+                            const struct cop__stream_child *child);
+/* Its slots are dropped (T8). */
+void cop__network_drop_child(struct cop_node *node, struct cop__network *network,
+                             cop_id id);
+/* The view is another one, or somebody may be lost. */
+void cop__network_survey(struct cop_node *node, struct cop__network *network);
+void cop__network_root(struct cop_node *node, struct cop__network *network);
+/* Makes sure that the root looks for who is missing, soon. */
+void cop__network_mend(struct cop_node *node, struct cop__network *network);
+
+/* ---- orphan.c -------------------------------------------------------------------- */
+
+/* Lets go of the parent, if there is one, and looks for another. */
+void cop__orphan_begin(struct cop_node *node, struct cop__network *network);
+/* The present try came to nothing. */
+void cop__orphan_next(struct cop_node *node, struct cop__network *network);
+void cop__orphan_timer(struct cop_node *node, struct cop__node_timer *timer);
+bool cop__network_is_attached(const struct cop_node *node,
+                              const struct cop__network *network);
+/* What my parent says of the way to the root. */
+void cop__network_set_path(struct cop_node *node, struct cop__network *network,
+                           uint64_t regeneration, struct cop__list path);
+void cop__network_send_path(struct cop_node *node, const struct cop__network *network,
+                            cop_id to);
+/* Encoded ids from the top to me. NULL: no memory. */
+struct cop_buf *cop__network_path_bytes(struct cop_node *node,
+                                        const struct cop__network *network);
+
+/* ---- adopt.c --------------------------------------------------------------------- */
+
+/* Whether a frame comes too early to be understood: it is kept, if that helps. */
+bool cop__network_is_early(struct cop_node *node, const struct cop_frame *frame);
+void cop__adopt_send(struct cop_node *node, struct cop__network *network, cop_id to,
+                     uint64_t number);
+/* For each stream where it stands here. NULL: no memory. */
+struct cop_buf *cop__network_places(struct cop_node *node,
+                                    const struct cop__network *network);
+void cop__detach_send(struct cop_node *node, uint64_t network, cop_id to,
+                      uint64_t number);
+
+/* ---- slot.c ---------------------------------------------------------------------- */
+
+struct cop__stream_slot *cop__slot_find(const struct cop__stream *stream, cop_id id);
+struct cop__stream_slot *cop__slot_add(struct cop_node *node, struct cop__stream *stream,
+                                const struct cop__stream_child *child);
+/* It is gone: what must stay of it stays. */
+void cop__slot_drop(struct cop_node *node, struct cop__stream *stream, cop_id id);
+void cop__slot_fini(struct cop__stream_slot *slot);
+/* Takes over `pending`. */
+void cop__slot_push(struct cop_node *node, struct cop__stream *stream,
+                    struct cop__stream_slot *slot, struct cop__pending *pending);
+void cop__pending_free(struct cop__pending *pending);
+static inline struct cop__pending *cop__slot_at(const struct cop__stream_slot *slot,
+                                                uint32_t i)
+{
+    return &slot->pending[slot->pending_first + i];
+}
+/* The first wave from `wave` on that it has exactly; UINT64_MAX: none yet. */
+uint64_t cop__slot_next(const struct cop__stream_slot *slot, uint64_t wave);
+/* Joins all that waits up to `wave`; those that were joined, too, to `sum` if it is not NULL. */
+void cop__slot_apply(struct cop_node *node, struct cop__stream *stream,
+                     struct cop__stream_slot *slot, uint64_t wave, struct cop_buf **sum);
+/* `*state` becomes the join of both. */
+void cop__state_join(struct cop_node *node, const struct cop__stream *stream,
+                     struct cop_buf **state, struct cop_buf *with);
+
+/* ---- wave.c ---------------------------------------------------------------------- */
+
+/* Something changed: makes what waves there are. */
+void cop__stream_advance(struct cop_node *node, struct cop__stream *stream);
+/* Everything, for a new parent. */
+void cop__stream_restate(struct cop_node *node, struct cop__stream *stream);
+void cop__stream_timer(struct cop_node *node, struct cop__node_timer *timer);
+int cop__stream_put(struct cop_node *node, struct cop__stream *stream,
+                    const struct cop_request *request);
+/* Lost leaves that the view has not any more are departed. */
+void cop__stream_settle_limbo(struct cop_node *node, struct cop__stream *stream);
+
+/* ---- front.c --------------------------------------------------------------------- */
+
+void cop__front_attach(struct cop_node *node, struct cop__stream *stream,
+                       uint64_t taken);
+/* The last wave that was made here is for the front-end. */
+void cop__front_output(struct cop_node *node, struct cop__stream *stream);
+void cop__front_moved(struct cop_node *node, struct cop__stream *stream);
+bool cop__stream_is_complete(const struct cop_node *node,
+                             const struct cop__stream *stream);
+
+/* ---- credit.c -------------------------------------------------------------------- */
+
+void cop__stream_set_mark(struct cop_node *node, struct cop__stream *stream,
+                          uint64_t mark, uint64_t down_mark);
+/* Tells those below how far they may go, if that is more than they know. */
+void cop__stream_credit(struct cop_node *node, struct cop__stream *stream);
+void cop__stream_credit_one(struct cop_node *node, struct cop__stream *stream,
+                            struct cop__stream_slot *slot);
+/* Takes a packet of the front-end, and passes it on. Borrows. */
+void cop__stream_down(struct cop_node *node, struct cop__stream *stream,
+                      uint64_t number, struct cop_buf *bytes);
+/* Sends a child what it has not got. */
+void cop__stream_catch_up(struct cop_node *node, struct cop__stream *stream,
+                          cop_id child, uint64_t has);
+/* Says above what all below have. */
+void cop__stream_got(struct cop_node *node, struct cop__stream *stream);
+
+/* ---- inspect.c ------------------------------------------------------------------- */
+
+void cop__stream_digest(const struct cop_node *node, struct cop__digest *digest);
+const char *cop__stream_check(const struct cop_node *node);
+size_t cop__stream_bytes(const struct cop_node *node);
+
+#endif

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "stream/state.h"
+
+#include "roster/roster.h"
+
+#include <string.h>
+
+enum { WHOLE = 1, PARTIAL = 2, IDLE = 4, DOUBLED = 8 };
+
+/* ---- which wave is next (T4) ----------------------------------------------------- */
+
+static uint64_t top_of(const struct cop__stream_slot *slot)
+{
+    return slot->pending_count ? cop__slot_at(slot, slot->pending_count - 1)->wave
+                               : slot->wave;
+}
+
+/* The i-th that packets come from; the first is the back-end here. NULL at the end. */
+static struct cop__stream_slot *source(struct cop__stream *stream, uint32_t i)
+{
+    if (i == 0)
+        return &stream->own;
+    return i <= stream->slot_count ? &stream->slots[i - 1] : NULL;
+}
+
+/* All have exactly this one; a slot that skipped it moves all to a later one. */
+static uint64_t align(struct cop__stream *stream, uint64_t wave)
+{
+    struct cop__stream_slot *slot;
+    for (uint32_t i = 0; (slot = source(stream, i)) != NULL;) {
+        uint64_t next = slot->idle ? wave : cop__slot_next(slot, wave);
+        if (next == UINT64_MAX)
+            return UINT64_MAX;
+        i = next == wave ? i + 1 : 0;
+        wave = next;
+    }
+    return wave;
+}
+
+/* Without waiting for all: the first that anybody has, or the last. */
+static uint64_t any_wave(struct cop__stream *stream)
+{
+    uint64_t first = UINT64_MAX, last = 0;
+    struct cop__stream_slot *slot;
+    for (uint32_t i = 0; (slot = source(stream, i)) != NULL; i++) {
+        if (slot->idle || !slot->heard)
+            continue;
+        uint64_t next = cop__slot_next(slot, stream->wave + 1);
+        if (next < first)
+            first = next;
+        if (top_of(slot) > last)
+            last = top_of(slot);
+    }
+    return stream->sync == COP_SYNC_NONE && first != UINT64_MAX ? last : first;
+}
+
+/* T14: where not all are waited for, who comes late is joined to what has gone already. */
+static void notice_late(struct cop__stream *stream)
+{
+    struct cop__stream_slot *slot;
+    for (uint32_t i = 0; (slot = source(stream, i)) != NULL; i++)
+        if (slot->pending_count > 0 && cop__slot_at(slot, 0)->wave <= stream->wave)
+            stream->dirty = true;
+}
+
+/* The wave that can be made now; UINT64_MAX: none. */
+static uint64_t next_wave(struct cop__stream *stream)
+{
+    if (stream->sync != COP_SYNC_ALL)
+        notice_late(stream);
+    uint64_t wave = stream->dirty ? 0 : stream->wave + 1;
+    bool active = false, waits = false;
+    struct cop__stream_slot *slot;
+    for (uint32_t i = 0; (slot = source(stream, i)) != NULL; i++) {
+        waits = waits || !slot->heard;
+        active = active || !slot->idle;
+        if (!slot->idle && slot->wave > wave)
+            wave = slot->wave;
+    }
+    if (!active)
+        return stream->dirty ? stream->wave : UINT64_MAX;
+    uint64_t all = waits ? UINT64_MAX : align(stream, wave);
+    if (all != UINT64_MAX || (stream->sync != COP_SYNC_NONE && !stream->forced))
+        return all;
+    uint64_t some = any_wave(stream);
+    return some == UINT64_MAX && stream->dirty && !waits ? stream->wave : some;
+}
+
+/* ---- making it ------------------------------------------------------------------- */
+
+static void fold(struct cop_node *node, struct cop__stream *stream)
+{
+    struct cop__stream_slot *slot;
+    cop_buf_unref(stream->state);
+    stream->state = cop_buf_ref(stream->residue);
+    cop__lives_free(&stream->cover);
+    cop__departed_free(&stream->all_departed);
+    cop__departed_join(node, &stream->all_departed, &stream->departed);
+    stream->doubled = false;
+    for (uint32_t i = 0; (slot = source(stream, i)) != NULL && !node->failed; i++) {
+        if (!slot->heard)
+            continue;
+        cop__state_join(node, stream, &stream->state, slot->state);
+        stream->doubled = cop__lives_add(node, &stream->cover, &slot->cover) ||
+                          slot->doubled || stream->doubled;
+        cop__departed_join(node, &stream->all_departed, &slot->departed);
+    }
+}
+
+static bool is_partial(struct cop__stream *stream, uint64_t wave)
+{
+    struct cop__stream_slot *slot;
+    for (uint32_t i = 0; (slot = source(stream, i)) != NULL; i++)
+        if (!slot->idle && (!slot->heard || slot->partial || slot->wave != wave))
+            return true;
+    return false;
+}
+
+static bool is_idle(struct cop__stream *stream)
+{
+    struct cop__stream_slot *slot;
+    for (uint32_t i = 0; (slot = source(stream, i)) != NULL; i++)
+        if (!slot->idle)
+            return false;
+    return true;
+}
+
+static struct cop_buf *whole_tail(struct cop_node *node,
+                                  const struct cop__stream *stream,
+                                  struct cop__bytes *cover, struct cop__bytes *departed)
+{
+    size_t lives = cop__lives_size(&stream->cover);
+    size_t gone = cop__departed_size(&stream->all_departed);
+    struct cop_buf *buf = cop_buf_create(lives + gone);
+    if (!buf) {
+        cop__fail(node, COP_ENOMEM);
+        return NULL;
+    }
+    struct cop__writer writer = cop__writer(buf->data, buf->length);
+    cop__lives_write(&writer, &stream->cover);
+    cop__departed_write(&writer, &stream->all_departed);
+    *cover = (struct cop__bytes){buf->data, (uint32_t)lives};
+    *departed = (struct cop__bytes){buf->data + lives, (uint32_t)gone};
+    return buf;
+}
+
+static void send_wave(struct cop_node *node, struct cop__stream *stream,
+                      const struct cop_buf *state, bool whole)
+{
+    struct cop__network *network = stream->network;
+    struct cop__msg_wave message = {
+        .stream = stream->number,
+        .number = network->attempt,
+        .wave = stream->wave,
+        .flags =
+            (uint8_t)((whole ? WHOLE : 0) | (stream->partial ? PARTIAL : 0) |
+                      (is_idle(stream) ? IDLE : 0) | (stream->doubled ? DOUBLED : 0)),
+        .state = {state->data, state->length},
+    };
+    struct cop_buf *tail =
+        whole ? whole_tail(node, stream, &message.cover, &message.departed) : NULL;
+    if (node->failed)
+        return;
+    cop__roster_send(node, network->parent, COP__KIND_WAVE, cop__encode_wave(&message));
+    cop_buf_unref(tail);
+    stream->silent = false;
+}
+
+/* Up, or to the front-end. An orphan's output is subsumed by its state (T6). */
+static void send_on(struct cop_node *node, struct cop__stream *stream,
+                    struct cop_buf *old, bool whole)
+{
+    struct cop_buf *more = NULL;
+    if (stream->network->is_root) {
+        cop__front_output(node, stream);
+        return;
+    }
+    if (!stream->network->adopted)
+        return;
+    whole = whole || stream->silent;
+    if (!whole && cop_filter_diff(stream->filter, stream->state, old, &more))
+        whole = true;
+    send_wave(node, stream, whole ? stream->state : more, whole);
+    cop_buf_unref(more);
+}
+
+static void make(struct cop_node *node, struct cop__stream *stream, uint64_t wave)
+{
+    struct cop_buf *old = cop_buf_ref(stream->state), *sum = cop_buf_ref(stream->empty);
+    struct cop__stream_slot *slot;
+    for (uint32_t i = 0; (slot = source(stream, i)) != NULL && !node->failed; i++)
+        cop__slot_apply(node, stream, slot, wave, &sum);
+    bool whole = stream->dirty;
+    if (whole) {
+        fold(node, stream);
+        stream->output_whole = true;
+    } else if (!node->failed) {
+        cop__state_join(node, stream, &stream->state, sum);
+    }
+    stream->dirty = stream->forced = false;
+    stream->made = true;
+    stream->wave = wave;
+    stream->partial = is_partial(stream, wave);
+    cop__timer_cancel(node, &stream->timer);
+    if (!node->failed)
+        send_on(node, stream, old, whole);
+    cop_buf_unref(old);
+    cop_buf_unref(sum);
+    COP__COUNT(node, stream_waves);
+}
+
+static bool has_waiting(struct cop__stream *stream)
+{
+    struct cop__stream_slot *slot;
+    for (uint32_t i = 0; (slot = source(stream, i)) != NULL; i++)
+        if (slot->pending_count > 0)
+            return true;
+    return false;
+}
+
+void cop__stream_advance(struct cop_node *node, struct cop__stream *stream)
+{
+    uint64_t wave;
+    bool moved = false;
+    while (!node->failed && (wave = next_wave(stream)) != UINT64_MAX) {
+        make(node, stream, wave);
+        moved = true;
+    }
+    if (node->failed)
+        return;
+    if (moved) {
+        cop__stream_credit(node, stream);
+        cop__stream_got(node, stream);
+    }
+    if (stream->sync == COP_SYNC_TIMEOUT && has_waiting(stream) &&
+        !cop__timer_is_running(&stream->timer.timer))
+        cop__timer_set(node, &stream->timer, node->now + stream->timeout_ns);
+}
+
+void cop__stream_timer(struct cop_node *node, struct cop__node_timer *timer)
+{
+    struct cop__stream *stream = (struct cop__stream *)(void *)timer;
+    stream->forced = true;
+    cop__stream_advance(node, stream);
+    stream->forced = false;
+}
+
+/* Who has just got children, and knows nothing of them yet, says it when it does. */
+static bool waits_for_first(const struct cop__stream *stream)
+{
+    for (uint32_t i = 0; i < stream->slot_count; i++)
+        if (!stream->slots[i].heard)
+            return true;
+    return false;
+}
+
+void cop__stream_restate(struct cop_node *node, struct cop__stream *stream)
+{
+    stream->silent = true;
+    if (stream->made && stream->network->adopted && !waits_for_first(stream))
+        send_wave(node, stream, stream->state, true);
+    stream->got_said = 0;
+    cop__stream_got(node, stream);
+}
+
+void cop__stream_settle_limbo(struct cop_node *node, struct cop__stream *stream)
+{
+    for (uint32_t i = stream->limbo.count; i-- > 0 && !node->failed;) {
+        const struct cop__gone_leaf *leaf = &stream->limbo.items[i];
+        if (cop_view_has(node->view, leaf->leaf, leaf->incarnation))
+            continue;
+        if (cop__departed_put(node, &stream->departed, leaf))
+            stream->dirty = true;
+        cop__departed_drop(&stream->limbo, i);
+    }
+    if (stream->dirty)
+        cop__stream_advance(node, stream);
+}
+
+/* ---- what comes in --------------------------------------------------------------- */
+
+/* T12: a back-end is ahead of the front-end by no more than the window. */
+int cop__stream_put(struct cop_node *node, struct cop__stream *stream,
+                    const struct cop_request *request)
+{
+    uint64_t top = top_of(&stream->own);
+    if (!stream->announced)
+        return COP_ESTATE;
+    if (top >= stream->mark + stream->window) {
+        stream->wants_room = true;
+        return COP_EAGAIN;
+    }
+    struct cop_packet packet = {
+        .type = stream->type,
+        .leaf = node->self,
+        .wave = top + 1,
+        .data = {request->bytes, request->length},
+    };
+    struct cop__pending pending = {.wave = top + 1};
+    int error = cop_filter_lift(stream->filter, stream->empty, &packet, &pending.state);
+    if (error == COP_ENOMEM)
+        cop__fail(node, error);
+    if (error)
+        return error;
+    cop__slot_push(node, stream, &stream->own, &pending);
+    cop__stream_advance(node, stream);
+    return 0;
+}
+
+static bool read_wave(struct cop_node *node, const struct cop__stream *stream,
+                      const struct cop__msg_wave *message, struct cop__pending *out)
+{
+    struct cop_span state = {message->state.data, message->state.length};
+    *out = (struct cop__pending){
+        .wave = message->wave,
+        .whole = message->flags & WHOLE,
+        .partial = message->flags & PARTIAL,
+        .idle = message->flags & IDLE,
+        .doubled = message->flags & DOUBLED,
+    };
+    if (message->flags > (WHOLE | PARTIAL | IDLE | DOUBLED) ||
+        message->wave >= UINT64_MAX - 1 ||
+        cop_filter_check(stream->filter, stream->empty, state) ||
+        !cop__lives_read(node, message->cover, &out->cover))
+        return false;
+    if (!cop__departed_read(node, stream, message->departed, &out->departed)) {
+        cop__lives_free(&out->cover);
+        return false;
+    }
+    out->state = cop_buf_copy(state.bytes, state.length);
+    if (!out->state)
+        cop__fail(node, COP_ENOMEM);
+    return true;
+}
+
+void cop__on_wave(struct cop_node *node, const struct cop_frame *frame)
+{
+    struct cop__msg_wave message;
+    struct cop__pending pending;
+    const struct cop_header *header = &frame->header;
+    if (cop__decode_wave(frame->payload->data, frame->payload->length, &message)) {
+        COP__COUNT(node, ignored_malformed);
+        return;
+    }
+    struct cop__stream *stream = cop__stream_find(node, message.stream);
+    struct cop__stream_slot *slot = stream ? cop__slot_find(stream, header->sender) : NULL;
+    if (!slot || slot->number != message.number ||
+        slot->incarnation != header->sender_incarnation) {
+        COP__COUNT(node, ignored_not_below);
+        if (stream)
+            cop__detach_send(node, stream->network->number, header->sender,
+                             message.number);
+    } else if (!read_wave(node, stream, &message, &pending)) {
+        COP__COUNT(node, ignored_malformed);
+    } else if (!node->failed) {
+        cop__slot_push(node, stream, slot, &pending);
+        cop__stream_advance(node, stream);
+    } else {
+        cop__pending_free(&pending);
+    }
+}
