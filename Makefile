@@ -15,8 +15,6 @@ MINUTES ?= 15
 PREFIX ?= /usr/local
 
 RELEASE = build/release
-CTEST = ctest -j$(JOBS) --output-on-failure --no-tests=error
-SAY = @printf '\n==> %s\n'
 
 .PHONY: all run check check-deep soak mutants figures deps release debug clean install help
 .DEFAULT_GOAL = all
@@ -53,20 +51,9 @@ debug: deps
 run: release
 	@$(RELEASE)/coppice demo
 
-# The sanitized build takes the tests that are about our code; the plain one takes all, at
-# full length, and comes last: its closing lines are the result.
 check:
 	@scripts/deps check
-	$(SAY) 'clang, warnings as errors'
-	@scripts/build-if clang clang-release $(JOBS)
-	$(SAY) 'AddressSanitizer and UndefinedBehaviorSanitizer: build'
-	@$(MAKE) --no-print-directory debug
-	$(SAY) 'release: build'
-	@$(MAKE) --no-print-directory release
-	$(SAY) 'AddressSanitizer and UndefinedBehaviorSanitizer: test'
-	@cd build/debug && COPPICE_SEEDS=$(SEEDS_DEBUG) $(CTEST) -LE 'live|style|install'
-	$(SAY) 'release: test'
-	@cd build/release && COPPICE_SEEDS=$(SEEDS) $(CTEST)
+	@JOBS=$(JOBS) SEEDS=$(SEEDS) SEEDS_DEBUG=$(SEEDS_DEBUG) scripts/check
 
 check-deep:
 	@scripts/deps deep

@@ -310,7 +310,7 @@ static void print_deaths(FILE *out, const struct options *options)
 static bool print_agreeing(FILE *out, const struct options *options)
 {
     uint64_t state = options->seed;
-    uint32_t *ids = calloc(options->nodes, sizeof(*ids));
+    uint32_t *ids = calloc(options->nodes ? options->nodes : 1, sizeof(*ids));
     if (!ids)
         return false;
     for (uint32_t i = 0; i < options->nodes; i++)

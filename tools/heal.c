@@ -109,7 +109,7 @@ static int ask_all(struct crowd *crowd, cop_id gone)
 
 int heal_wait(const struct local *local, cop_id gone)
 {
-    struct crowd crowd;
+    struct crowd crowd = {0};
     int code = make_crowd(local, gone, &crowd);
     if (code)
         return code;
@@ -146,7 +146,7 @@ static int sum_up(const struct crowd *crowd, struct healing *out)
 
 int heal_after(const struct local *local, cop_id victim, pid_t pid, struct healing *out)
 {
-    struct crowd crowd;
+    struct crowd crowd = {0};
     int code = make_crowd(local, victim, &crowd);
     if (code)
         return code;

@@ -22,7 +22,7 @@
  * on sets of 65,536 names sees few texts.
  */
 #ifdef COPPICE_FUZZING
-#define NODESET_NAMES_MAX 256u
+#define NODESET_NAMES_MAX 32u
 #else
 #define NODESET_NAMES_MAX 65536u
 #endif
