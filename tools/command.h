@@ -28,6 +28,7 @@
     X(EVENTS, 9, "agent: whom it suspected, and what has changed; the same")           \
     X(INQUIRE, 10, "agent: ask a member how it is; one that is silent is accused")     \
     X(DRAIN, 11, "agent: have a member carry nobody, or (number 1) again")             \
+    X(GO_ON, 12, "agent: go on from this view without a quorum")                       \
     X(LIST, 16, "keeper: the members and how they are")                                \
     X(SIGNAL, 17, "keeper: send members a signal")                                     \
     X(RESTART, 18, "keeper: start members again")                                      \
