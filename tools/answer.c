@@ -401,6 +401,19 @@ static void on_drain(struct agent *agent, const struct caller *caller,
     cop_ranks_free(&ids);
 }
 
+static void on_go_on(struct agent *agent, const struct caller *caller,
+                     struct cop__bytes body)
+{
+    struct cop_request request = {.kind = COP_REQUEST_GO_ON};
+    if (number_decode(body, &request.target) != 0 || request.target == 0) {
+        reply(agent, caller, COP_EMALFORMED, NULL);
+        return;
+    }
+    cop__log(&agent->log, COP_LOG_WARN,
+             "told to go on from view %" PRIu64 " without a quorum", request.target);
+    submit(agent, caller, VERB_GO_ON, &request);
+}
+
 /* Commands that need a node. */
 static void answer(struct agent *agent, const struct caller *caller, enum verb verb,
                    struct cop__bytes body)
@@ -427,6 +440,9 @@ static void answer(struct agent *agent, const struct caller *caller, enum verb v
         return;
     case VERB_DRAIN:
         on_drain(agent, caller, body);
+        return;
+    case VERB_GO_ON:
+        on_go_on(agent, caller, body);
         return;
     case VERB_EVENTS:
         on_events(agent, caller, body);

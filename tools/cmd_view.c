@@ -12,10 +12,12 @@
 #include <string.h>
 
 #define ASK_TIMEOUT_NS COP_SEC
+#define GO_ON_TIMEOUT_NS (15 * COP_SEC)
 
 struct options {
     const char *name, *from, *agent;
     bool as_json, watch;
+    uint64_t go_on; /* from the view of this epoch; 0: not */
 };
 
 /* What the others of a local cluster say of the same view; sets of places. */
@@ -343,6 +345,51 @@ static int print_with_opinions(struct local *local, struct roll *roll,
     return code;
 }
 
+/* ---- going on without a quorum ---------------------------------------------------- */
+
+static int explain_go_on(int error, uint64_t epoch)
+{
+    switch (error) {
+    case COP_ESTATE:
+        return fail(EXIT_REFUSED, "it is not degraded: there is nothing to decide");
+    case COP_EINVAL:
+        return fail(EXIT_REFUSED, "its view is not %" PRIu64 ": look again", epoch);
+    case COP_EEXIST:
+        return fail(EXIT_REFUSED, "it was told so already");
+    case COP_ETIMEDOUT:
+        return fail(EXIT_FAILED, "no view came of it: ask the lowest member that is "
+                                 "left (--from, --agent)");
+    default:
+        return fail(EXIT_FAILED, "it does not go on: %s", cop_strerror(error));
+    }
+}
+
+/* Tells the agent, and waits for the next view. */
+static int go_on(struct follow *follow, uint64_t epoch)
+{
+    struct client_reply reply;
+    struct cop_buf *body = number_encode(epoch);
+    fprintf(stderr,
+            "coppice: warning: view %" PRIu64 " is given up without a quorum. If the "
+            "others go on, too, there are two clusters.\n",
+            epoch);
+    int error =
+        body ? client_call(&follow->client, VERB_GO_ON, body, GO_ON_TIMEOUT_NS, &reply)
+             : COP_ENOMEM;
+    cop_buf_unref(body);
+    if (!error)
+        error = reply.status;
+    return error ? explain_go_on(error, epoch) : 0;
+}
+
+/* The same agent's view, once more. */
+static int look_again(struct follow *follow, struct roll *roll)
+{
+    roll_free(roll);
+    int error = client_roll(&follow->client, 0, ASK_TIMEOUT_NS, roll);
+    return error ? fail(EXIT_FAILED, "it has no view: %s", cop_strerror(error)) : 0;
+}
+
 static int run(struct local *local, const struct options *options)
 {
     struct follow follow = {.local = local,
@@ -353,6 +400,17 @@ static int run(struct local *local, const struct options *options)
     int code = follow_open(&follow, &roll);
     if (code)
         return code;
+    if (options->go_on > 0) {
+        code = go_on(&follow, options->go_on);
+        if (code)
+            roll_free(&roll);
+        else
+            code = look_again(&follow, &roll);
+        if (code) {
+            follow_close(&follow);
+            return code;
+        }
+    }
     if (local == NULL || options->watch)
         code = print_all(&follow, &roll, options);
     else
@@ -383,6 +441,9 @@ int cmd_view(int argc, char **argv)
          &got.agent, 0, 0},
         {0, "watch", NULL, "go on, and print every view that follows", ARGS_FLAG,
          &got.watch, 0, 0},
+        {0, "go-on", "EPOCH",
+         "from the view EPOCH those who are left go on without a quorum", ARGS_NUMBER,
+         &got.go_on, 1, UINT64_MAX},
         {0, "json", NULL, "one object per line: coppice.view.v1", ARGS_FLAG,
          &got.as_json, 0, 0},
         {0},

@@ -29,6 +29,7 @@
     X(INQUIRE, 10, "agent: ask a member how it is; one that is silent is accused")     \
     X(DRAIN, 11, "agent: have a member carry nobody, or (number 1) again")             \
     X(AGREE, 12, "agent: have all members agree, so many times")                       \
+    X(GO_ON, 13, "agent: go on from this view without a quorum")                       \
     X(LIST, 16, "keeper: the members and how they are")                                \
     X(SIGNAL, 17, "keeper: send members a signal")                                     \
     X(RESTART, 18, "keeper: start members again")                                      \

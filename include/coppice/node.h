@@ -100,6 +100,14 @@ enum cop_request_kind {
      * COP_ELOST it is no member any more; COP_ETIMEDOUT no view has come of it.
      */
     COP_REQUEST_DRAIN,
+    /*
+     * Those who are here go on with a next view though they are too few (V19). Only while this
+     * node is degraded (COP_ESTATE otherwise), and in the view with the epoch `target`, if that
+     * is not 0 (COP_EINVAL). Whoever asks for it has to know that the others do not go on: it
+     * gives up what a quorum is for. It counts at the member whose turn it is to propose, the
+     * lowest that is left. COMPLETE: 0 there is another view; COP_ETIMEDOUT there is none.
+     */
+    COP_REQUEST_GO_ON,
     /* Collectives: see coppice/coll.h, which has their arguments. */
     COP_REQUEST_SERVICE,
     COP_REQUEST_UNSERVICE,
@@ -142,11 +150,11 @@ struct cop_stream_options;
 struct cop_request {
     enum cop_request_kind kind;
     uint64_t token;         /* the caller's own, unique; comes back with COMPLETE */
-    cop_time timeout_ns;    /* PROBE, SEND, INQUIRE, LEAVE, DRAIN, AGREE: 0: the
-                               default */
+    cop_time timeout_ns;    /* PROBE, SEND, INQUIRE, LEAVE, DRAIN, GO_ON, AGREE: 0:
+                               the default */
     struct cop_shape shape; /* PROBE: tree to use; kind 0 for the view's own */
     bool outcome;           /* PROBE: tell everyone the result, too */
-    uint64_t target;        /* ABORT */
+    uint64_t target;        /* ABORT; GO_ON: the epoch, or 0 */
     cop_id member;          /* REPORT, SEND, INQUIRE, DRAIN */
     bool undo;              /* DRAIN */
     const void *bytes;      /* SEND, AGREE: copied */

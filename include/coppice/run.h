@@ -143,7 +143,8 @@ struct cop_settings {
                     struct cop_view *now);
     /*
      * Too few members can be reached to change the view (true), or no longer (false). The
-     * program decides: it goes on with the view that it has, or ends with cop_stop.
+     * program decides: it keeps the view that it has and waits, goes on without the others
+     * (cop_go_on), or ends with cop_stop.
      */
     void (*on_degraded)(void *context, struct cop_run *run, bool is_degraded);
     /* Somebody's cop_send. */
@@ -273,6 +274,22 @@ int cop_send(struct cop_run *run, cop_id to, const void *bytes, size_t length,
 /* Waits; the status. */
 int cop_send_wait(struct cop_run *run, cop_id to, const void *bytes, size_t length);
 #define COP_MESSAGE_MAX (1000u * 1000u)
+
+/*
+ * Goes on with those who can be reached, though they are too few: the next view is committed
+ * without a quorum, and the others are removed. Only while it is degraded (COP_ESTATE
+ * otherwise), in the view with this `epoch` (COP_EINVAL; 0: whichever it is).
+ *
+ * A quorum is there so that one side goes on and never two. Whoever calls this has to know that
+ * the others do not: that they are dead, or cannot do harm. If they do go on there are two
+ * clusters, until they meet: then the members of one of them start anew in the other, and what
+ * they did meanwhile is theirs alone.
+ *
+ * It counts at the lowest member that is left; all that are left may call it. `done`: 0 there
+ * is another view; COP_ETIMEDOUT after 10 s there is none.
+ */
+int cop_go_on(struct cop_run *run, cop_epoch epoch,
+              void (*done)(void *context, int status), void *context);
 
 /*
  * A member is dead: the program knows it from elsewhere. `incarnation` 0: whichever life it

@@ -181,6 +181,7 @@ enum cop_sim_action_kind {
     COP_SIM_SEND,    /* a sends request.token to b */
     COP_SIM_INQUIRE, /* a asks b how it is: request */
     COP_SIM_DRAIN,   /* a is asked to drain b, or not any more: request */
+    COP_SIM_GO_ON,   /* a is told to go on without a quorum */
     /* Collectives: request and coll. */
     COP_SIM_GROUP,     /* a makes a group of `left` */
     COP_SIM_GROUP_END, /* a ends a group */
@@ -414,6 +415,7 @@ uint64_t cop_sim_node_bytes(const struct cop_sim *sim);
  *   topology a:0 => a:1 ; (instead of nodes and shape) seed 7  views majority|none (they change)
  *   detect [ring 100ms] [witnesses 2] [gossip 100ms [stealth]] (where views change)
  *   guard 2 (removals a minute)   drained 3,5-6 (from the start)   at T drain A about B [undo]
+ *   at T go-on A
  *   agree early [count K] [window W] [gap T] [timeout T] [groups K] [keep-tree] [promote]
  *   [plain] (see struct cop_sim_agree)
  *   stream FILTER [waves K] [window W] [gap T] [lag T] [downs K] [timeout T] [none] [leaves]

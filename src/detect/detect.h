@@ -52,6 +52,8 @@ bool cop__detect_is_stealthy(const struct cop_node *node);
 bool cop__detect_finds_silence(const struct cop_node *node);
 /* Whether nobody answers me: I cannot tell their deaths from mine. */
 bool cop__detect_is_cut_off(const struct cop_node *node);
+/* V19: until then nobody else has to confirm what I find; 0: somebody has, as ever. */
+void cop__detect_go_on(struct cop_node *node, cop_time until);
 /* This life is over: nobody is asked or accused any more. */
 void cop__detect_stop(struct cop_node *node);
 /* Tells a suspect, once, what is said of it. */

@@ -85,8 +85,9 @@ struct cop__senses {
     cop_time round_trip, deviation; /* smoothed; 0: not measured yet */
     cop_time peak;                  /* the longest of late, and fading */
     struct cop__lateness own_lateness, heard_lateness;
-    struct cop__gossip *gossip;     /* NULL: off */
-    struct cop_ranks awaited;       /* by those above, at the last scan */
+    cop_time alone_until; /* somebody outside says that I am not the one who is wrong */
+    struct cop__gossip *gossip; /* NULL: off */
+    struct cop_ranks awaited;   /* by those above, at the last scan */
     struct cop__look *looks;
     uint32_t look_count, look_capacity;
     struct cop__case *cases;
@@ -224,7 +225,8 @@ void cop__inquiry_see(struct cop_node *node, struct cop__look *look,
 struct cop__walk {
     uint32_t position, left;
     unsigned bits;
-    bool with_drained; /* who are not watched (V18), but may hear what there is to hear */
+    bool
+        with_drained; /* who are not watched (V18), but may hear what there is to hear */
 };
 struct cop__walk cop__ring_walk(const struct cop_node *node, uint32_t position);
 /* The next living member that is not me; COP_ID_NONE at the end. */

@@ -237,8 +237,18 @@ static void convict(struct cop_node *node, struct cop__case *one)
     cop__detect_convict(node, id, COP_SUSPECT);
 }
 
+/* V19: whether I may believe what I alone see. */
+static bool may_be_alone(const struct cop_node *node)
+{
+    return node->now < cop__senses(node)->alone_until;
+}
+
 static void hold_back(struct cop_node *node, struct cop__case *one)
 {
+    if (may_be_alone(node)) {
+        convict(node, one);
+        return;
+    }
     uint32_t doublings = one->holds < 5 ? one->holds : 5;
     COP__COUNT(node, accusations_held);
     one->held = true;
@@ -291,6 +301,18 @@ static void end_hold(struct cop_node *node, struct cop__case *one)
         hold_back(node, one);
     else
         one->silent = SILENT_MAX; /* one that does not answer is enough */
+}
+
+void cop__detect_go_on(struct cop_node *node, cop_time until)
+{
+    struct cop__senses *senses = cop__senses(node);
+    if (!senses)
+        return;
+    senses->alone_until = until;
+    for (uint32_t i = until ? senses->case_count : 0; i > 0; i--)
+        if (i <= senses->case_count && senses->cases[i - 1].held)
+            convict(node, &senses->cases[i - 1]);
+    cop__senses_touch(node);
 }
 
 bool cop__detect_is_cut_off(const struct cop_node *node)

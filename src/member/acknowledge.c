@@ -9,10 +9,10 @@
 
 struct cop_buf *cop__proposal_write(const struct cop_view *base,
                                     const struct cop_view *view,
-                                    const struct cop__delta *delta)
+                                    const struct cop__delta *delta, bool forced)
 {
     struct cop_buf *buf =
-        cop_buf_create(COP__SIZE_ballot + 8 + 8 + cop__delta_bytes(delta));
+        cop_buf_create(COP__SIZE_ballot + 8 + 8 + 1 + cop__delta_bytes(delta));
     if (!buf)
         return NULL;
     struct cop_ballot ballot = cop_view_ballot(base);
@@ -20,6 +20,7 @@ struct cop_buf *cop__proposal_write(const struct cop_view *base,
     cop__ballot_put(&writer, &ballot);
     cop__put_u64(&writer, cop_view_epoch(view));
     cop__put_u64(&writer, cop_view_digest(view));
+    cop__put_u8(&writer, forced);
     cop__delta_write(&writer, delta);
     return buf;
 }
@@ -29,7 +30,11 @@ static int read_head(struct cop__reader *reader, struct cop__proposal_head *out)
     out->base = cop__ballot_get(reader);
     out->epoch = cop__get_u64(reader);
     out->digest = cop__get_u64(reader);
-    return reader->failed || out->epoch <= out->base.epoch ? COP_EMALFORMED : 0;
+    uint8_t forced = cop__get_u8(reader);
+    out->forced = forced != 0;
+    return reader->failed || forced > 1 || out->epoch <= out->base.epoch
+               ? COP_EMALFORMED
+               : 0;
 }
 
 int cop__proposal_head(struct cop__bytes payload, struct cop__proposal_head *out)
@@ -77,7 +82,7 @@ static struct cop_view *read_world(struct cop_node *node, cop_id initiator,
 
 /* What stands against it; epoch 0 if nothing does (V5). */
 static struct cop_ballot judge(const struct cop_node *node, const struct cop_view *view,
-                               const struct cop_view *base)
+                               const struct cop_view *base, bool forced)
 {
     const struct cop__member *member = cop__member(node);
     struct cop_ballot installed = cop_view_ballot(node->view);
@@ -87,7 +92,7 @@ static struct cop_ballot judge(const struct cop_node *node, const struct cop_vie
     if (cop_view_epoch(view) <= installed.epoch)
         return installed;
     /* A proposal that cannot commit would only stand in everybody's way (V10). */
-    if (!cop__member_has_quorum(node, base, view))
+    if (!forced && !cop__member_has_quorum(node, base, view))
         return cop_view_ballot(base);
     return none;
 }
@@ -166,7 +171,7 @@ static void on_ask(struct cop_node *node, struct cop__sweep *sweep)
     struct cop_view *base = cop__member_find_view(node, head.base);
     COP_ASSERT(base);
     cop_view_ref(base);
-    ack.standing = judge(node, view, base);
+    ack.standing = judge(node, view, base, head.forced);
     if (ack.standing.epoch == 0) {
         ack.acks = 1;
         cop__member_drop_superseded(node, view, cop_view_ballot(base));

@@ -74,10 +74,10 @@ static void back_off(struct cop_node *node)
 }
 
 static void send_proposal(struct cop_node *node, struct cop_view *view,
-                          const struct cop__delta *delta)
+                          const struct cop__delta *delta, bool forced)
 {
     struct cop__member *member = cop__member(node);
-    struct cop_buf *payload = cop__proposal_write(member->base, view, delta);
+    struct cop_buf *payload = cop__proposal_write(member->base, view, delta, forced);
     if (!payload) {
         cop__fail(node, COP_ENOMEM);
         return;
@@ -133,9 +133,10 @@ static void propose(struct cop_node *node)
         error = cop__view_derive(member->base, &ballot, &delta, &view);
     if (error == COP_ENOMEM)
         cop__fail(node, error);
-    if (view && cop__member_has_quorum(node, member->base, view)) {
+    bool forced = cop__go_on_is_said(node, member->base);
+    if (view && (forced || cop__member_has_quorum(node, member->base, view))) {
         member->highest = ballot.epoch; /* V3 */
-        send_proposal(node, view, &delta);
+        send_proposal(node, view, &delta, forced);
     }
     cop_view_unref(view);
     cop__delta_free(&delta);
@@ -239,7 +240,7 @@ static bool removes_the_living(const struct cop_node *node, const struct cop_vie
 
 static enum verdict judge(struct cop_node *node, const struct cop_view *base,
                           const struct cop_view *view, const struct cop__ack *ack,
-                          const struct cop_ranks *missing)
+                          const struct cop_ranks *missing, bool forced)
 {
     const struct cop__member *member = cop__member(node);
     /* V8: I never commit below what I have acknowledged. */
@@ -252,7 +253,10 @@ static enum verdict judge(struct cop_node *node, const struct cop_view *base,
         return are_all_lost(node, view, missing) ? VERDICT_AGAIN : VERDICT_WAIT;
     if (removes_the_living(node, view))
         return VERDICT_AGAIN;
-    return outweighs_priors(node, base, view, ack) ? VERDICT_COMMIT : VERDICT_WAIT;
+    if (forced || outweighs_priors(node, base, view, ack))
+        return VERDICT_COMMIT;
+    cop__go_on_outweighed(node);
+    return VERDICT_WAIT;
 }
 
 /* V13: one that was removed though it lives has to know, also if the root that removed it
@@ -318,8 +322,9 @@ void cop__member_complete(struct cop_node *node, struct cop__sweep *sweep, int s
     } else {
         cop_view_ref(base);
         learn_from(node, base, &ack);
-        act(node, sweep, judge(node, base, view, &ack, &result.missing),
-            head.base.epoch);
+        enum verdict verdict =
+            judge(node, base, view, &ack, &result.missing, head.forced);
+        act(node, sweep, verdict, head.base.epoch);
         cop_view_unref(base);
     }
     cop__ack_free(&ack);

@@ -60,7 +60,7 @@ static void mind_degraded(struct cop_node *node)
 {
     struct cop__member *member = cop__member(node);
     bool degraded =
-        !cop__member_could_change(node, node->view) ||
+        !cop__member_could_change(node, node->view) || cop__go_on_is_blocked(node) ||
         (node->quorum == COP_QUORUM_MAJORITY && cop__detect_is_cut_off(node));
     if (degraded == member->degraded)
         return;
@@ -103,6 +103,7 @@ static void look(struct cop_node *node)
     cop__member_mind_errands(node);
     cop__member_mind_invited(node);
     cop__member_ask_around(node);
+    cop__go_on_mind(node);
     mind_degraded(node);
     cop_id proposer = cop__member_proposer(node);
     cop__member_report(node, proposer);
@@ -150,6 +151,7 @@ void cop__member_go_out(struct cop_node *node, int why)
     cop__detect_stop(node);
     cop__member_stop_healing(node);
     cop__drain_end(node, COP_ESTATE);
+    cop__go_on_end(node, COP_ESTATE);
     if (member->leaving && member->leave_until != COP_TIME_NEVER)
         cop__emit_complete(node, member->leave_token, 0, NULL);
     cop__emit_state(node, COP_EFFECT_OUT, why);
@@ -191,7 +193,8 @@ static int report(struct cop_node *node, const struct cop_request *request)
 static int on_submit(struct cop_node *node, const struct cop_request *request)
 {
     if (request->kind != COP_REQUEST_LEAVE && request->kind != COP_REQUEST_REPORT &&
-        request->kind != COP_REQUEST_INVITE && request->kind != COP_REQUEST_DRAIN)
+        request->kind != COP_REQUEST_INVITE && request->kind != COP_REQUEST_DRAIN &&
+        request->kind != COP_REQUEST_GO_ON)
         return COP_ENOENT;
     if (!cop__has_views(node))
         return COP_EINVAL;
@@ -203,6 +206,8 @@ static int on_submit(struct cop_node *node, const struct cop_request *request)
         return report(node, request);
     if (request->kind == COP_REQUEST_DRAIN)
         return cop__drain_submit(node, request);
+    if (request->kind == COP_REQUEST_GO_ON)
+        return cop__go_on_submit(node, request);
     return cop__member_invite(node, request);
 }
 
@@ -296,6 +301,8 @@ static void digest_state(const struct cop_node *node, struct cop__digest *digest
         digest_ballot(digest, cop_view_ballot(member->former));
     cop__digest_word(digest, member->unsettled);
     cop__digest_word(digest, member->highest);
+    cop__digest_word(digest,
+                     (uint64_t)member->outweighed << 1 | (member->go_on.until != 0));
     cop__digest_word(digest,
                      (uint64_t)member->phase << 3 | (uint64_t)member->degraded << 2 |
                          (uint64_t)member->proposing << 1 | (uint64_t)member->leaving);

@@ -8,7 +8,7 @@
  * Views: who is in the cluster, the same everywhere. A change is reported to the root, which
  * proposes a difference to the last view, collects an acknowledgement from everyone in the
  * proposed one, and commits. Proposal, acknowledgements and commit are one sweep with an
- * outcome (rules V1-V18 of docs/PROTOCOL.md), so what dies on the way is passed around; a
+ * outcome (rules V1-V19 of docs/PROTOCOL.md), so what dies on the way is passed around; a
  * proposal in which somebody died does not commit, and is made again without it.
  */
 extern const struct cop__layer cop__member_layer;

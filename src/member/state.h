@@ -48,6 +48,13 @@ struct cop__held {
     cop_time until;         /* it is not kept longer */
 };
 
+/* V19: that those who are here go on from a view, whatever the quorum. */
+struct cop__go_on {
+    uint64_t token;
+    struct cop_ballot of;
+    cop_time until; /* 0: nobody said so */
+};
+
 enum cop__phase {
     PHASE_JOINING, /* no view has me yet */
     PHASE_MEMBER,
@@ -111,8 +118,12 @@ struct cop__member {
     bool judge_held;                /* I know a view that I did not when they came */
     cop_time held_again;            /* when I ask for their views again; 0: not */
     cop_epoch asked_for;            /* the latest epoch that I asked somebody for */
-    struct cop__healing *healing;   /* at the root; NULL: nobody was missed */
-    struct cop__guard *guard;       /* NULL: nothing was counted or held */
+    struct cop__go_on go_on;
+    uint32_t
+        outweighed; /* so many of my proposals had no quorum of an earlier one ... */
+    struct cop_ballot outweighed_in;
+    struct cop__healing *healing; /* at the root; NULL: nobody was missed */
+    struct cop__guard *guard;     /* NULL: nothing was counted or held */
 };
 
 static inline struct cop__member *cop__member(const struct cop_node *node)
@@ -198,10 +209,11 @@ struct cop__proposal_head {
     struct cop_ballot base;
     cop_epoch epoch;
     uint64_t digest;
+    bool forced; /* V19 */
 };
 struct cop_buf *cop__proposal_write(const struct cop_view *base,
                                     const struct cop_view *view,
-                                    const struct cop__delta *delta);
+                                    const struct cop__delta *delta, bool forced);
 /* 0, or COP_EMALFORMED. */
 int cop__proposal_head(struct cop__bytes payload, struct cop__proposal_head *out);
 
@@ -257,6 +269,19 @@ void cop__guard_release(struct cop_node *node);
 void cop__guard_fini(struct cop_node *node);
 void cop__guard_digest(const struct cop_node *node, struct cop__digest *digest);
 size_t cop__guard_bytes(const struct cop_node *node);
+
+/* go_on.c */
+int cop__go_on_submit(struct cop_node *node, const struct cop_request *request);
+/* Ends it when it is over. */
+void cop__go_on_mind(struct cop_node *node);
+/* Whether it was said of this view. */
+bool cop__go_on_is_said(const struct cop_node *node, const struct cop_view *base);
+/* A proposal of mine has no quorum of an earlier one that may have been committed. */
+void cop__go_on_outweighed(struct cop_node *node);
+/* Whether that happened so often that it will not change. */
+bool cop__go_on_is_blocked(const struct cop_node *node);
+/* This life is over. */
+void cop__go_on_end(struct cop_node *node, int status);
 
 /* report.c */
 void cop__member_report(struct cop_node *node, cop_id proposer);

@@ -375,6 +375,20 @@ int cop_report(struct cop_run *run, cop_id member, cop_incarnation incarnation,
     return cop__call_make(run, call);
 }
 
+int cop_go_on(struct cop_run *run, cop_epoch epoch,
+              void (*done)(void *context, int status), void *context)
+{
+    if (run == NULL)
+        return COP_EINVAL;
+    struct cop__call *call = new_call(COP_REQUEST_GO_ON, 0);
+    if (call == NULL)
+        return COP_ENOMEM;
+    call->request.target = epoch;
+    call->done = done;
+    call->context = context;
+    return make_call(run, call);
+}
+
 static struct cop__call *new_inquiry(cop_id member, cop_time timeout_ns)
 {
     struct cop__call *call = new_call(COP_REQUEST_INQUIRE, 0);

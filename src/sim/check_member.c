@@ -16,7 +16,8 @@
  *   M6  who did nothing wrong is not removed
  *   M7  when faults stop, everyone who lives is in one view of exactly the living, and who
  *       wanted to leave has left
- *   M8  each view was acknowledged by a quorum of the one before it
+ *   M8  each view was acknowledged by a quorum of the one before it, as long as nobody was
+ *       told to go on without one; then a side is as good as any other
  * (M4 and M5 are about messages.)
  */
 
@@ -40,6 +41,7 @@ struct state {
     /* Proposals that somebody acknowledged: each may be a view, by ballot. */
     struct cop_view **proposals;
     uint32_t proposal_count, proposal_capacity;
+    bool went_on; /* somebody gave up the quorum */
 };
 
 static bool is_named(const struct cop_sim *sim, cop_id id)
@@ -52,8 +54,11 @@ static bool is_named(const struct cop_sim *sim, cop_id id)
 }
 
 /* Whether only one side can go on from this view. */
-static bool is_exclusive(const struct cop_sim *sim, const struct cop_view *view)
+static bool is_exclusive(const struct state *state, const struct cop_sim *sim,
+                         const struct cop_view *view)
 {
+    if (state->went_on)
+        return false;
     if (sim->config.quorum == COP_QUORUM_MAJORITY)
         return true;
     for (cop_id id = cop_view_next(view, COP_ID_NONE);
@@ -208,14 +213,14 @@ static struct known *note(struct state *state, struct cop_sim *sim,
     }
     bool shared = (known && cop_view_epoch(known->view) == ballot.epoch) ||
                   (at > 0 && cop_view_epoch(state->views[at - 1].view) == ballot.epoch);
-    if (shared && is_exclusive(sim, view))
+    if (shared && is_exclusive(state, sim, view))
         cop_sim_fail(sim, "M2", "two views in epoch %llu",
                      (unsigned long long)ballot.epoch);
     known = insert(state, sim, at, view);
     if (known) {
-        if (at > 0 && is_exclusive(sim, state->views[at - 1].view))
+        if (at > 0 && is_exclusive(state, sim, state->views[at - 1].view))
             compare(sim, state->views[at - 1].view, view);
-        if (at + 1 < state->count && is_exclusive(sim, view))
+        if (at + 1 < state->count && is_exclusive(state, sim, view))
             compare(sim, view, state->views[at + 1].view);
     }
     return known;
@@ -321,6 +326,8 @@ static void on_submit(void *of, struct cop_sim *sim, cop_id id,
     (void)sim;
     if (request->kind == COP_REQUEST_LEAVE && status == 0)
         state->nodes[id].leaving = true;
+    if (request->kind == COP_REQUEST_GO_ON && status == 0)
+        state->went_on = true;
 }
 
 /* ---- in the end ------------------------------------------------------------------ */
@@ -371,14 +378,14 @@ static bool may_demand(const struct state *state, const struct cop_sim *sim,
  * Where any side goes on, worlds that met and parted again find each other when a connection
  * is made anew. Connections that nobody needs are closed by drivers in time, but not here.
  */
-static bool may_stay_apart(const struct cop_sim *sim, const struct cop_view *view,
-                           const struct cop_view *newest)
+static bool may_stay_apart(const struct state *state, const struct cop_sim *sim,
+                           const struct cop_view *view, const struct cop_view *newest)
 {
     bool met = false;
     for (cop_id id = cop_view_next(newest, COP_ID_NONE); id != COP_ID_NONE;
          id = cop_view_next(newest, id))
         met |= cop_view_incarnation(newest, id) > 1;
-    return sim->config.quorum == COP_QUORUM_NONE && met &&
+    return (sim->config.quorum == COP_QUORUM_NONE || state->went_on) && met &&
            cop__view_common(view, newest) == 0;
 }
 
@@ -394,7 +401,7 @@ static void check_end(const struct state *state, struct cop_sim *sim,
     } else if (!cop_node_is_member(node)) {
         cop_sim_fail(sim, "M7", "%u is not in a view when all is over", (unsigned)id);
     } else if (!same(cop_view_ballot(view), cop_view_ballot(newest)) &&
-               !may_stay_apart(sim, view, newest)) {
+               !may_stay_apart(state, sim, view, newest)) {
         cop_sim_fail(sim, "M7", "%u has view %llu when all is over, others have %llu",
                      (unsigned)id, (unsigned long long)cop_view_epoch(view),
                      (unsigned long long)cop_view_epoch(newest));

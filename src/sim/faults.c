@@ -265,6 +265,10 @@ void cop__faults_apply(struct cop_sim *sim, uint32_t index)
         sim->actions[index].request.token = COP__DRAIN_TOKEN + index;
         cop__faults_submit(sim, index);
         return;
+    case COP_SIM_GO_ON:
+        sim->actions[index].request.token = COP__GO_ON_TOKEN + index;
+        cop__faults_submit(sim, index);
+        return;
     case COP_SIM_REPORT:
         if (sim->nodes[action->b].actor)
             sim->lied = true;

@@ -54,7 +54,7 @@ static bool action_fits(const struct cop_sim *sim, const struct cop_sim_action *
 {
     uint32_t nodes = sim->config.nodes;
     if (action->kind > COP_SIM_BCAST ||
-        (action->kind >= COP_SIM_JOIN && action->kind <= COP_SIM_DRAIN &&
+        (action->kind >= COP_SIM_JOIN && action->kind <= COP_SIM_GO_ON &&
          !cop__sim_has_views(sim)))
         return false;
     if (action->kind == COP_SIM_GROUP && !set_fits(&action->left, nodes))

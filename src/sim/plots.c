@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/swarm.h"
+#include "sim/world.h"
 
 /*
  * Plots: what single faults, drawn one by one, hardly ever add up to. Two roots at once, cuts
@@ -38,6 +39,9 @@ static void put(struct cop__draw *draw, enum cop_sim_action_kind kind, cop_time 
     if (kind == COP_SIM_LEAVE) {
         made.request.kind = COP_REQUEST_LEAVE;
         made.request.token = 1;
+    } else if (kind == COP_SIM_GO_ON) {
+        made.request.kind = COP_REQUEST_GO_ON;
+        made.request.token = COP__GO_ON_TOKEN;
     }
     cop__draw_add(draw, &made);
 }
@@ -243,6 +247,32 @@ static void plot_lonely_root(struct cop__draw *draw, cop_time at)
         put(draw, COP_SIM_HEAL, within(draw, at, 2000), 0);
 }
 
+/* A side that is too small is told to go on, by somebody who may be wrong about the other. */
+static void plot_go_on(struct cop__draw *draw, cop_time at)
+{
+    uint32_t all = everyone(draw), half = draw->n / 2;
+    uint32_t side = choose(draw, all, (uint32_t)cop__between(draw, 1, half ? half : 1));
+    bool crash = cop__chance(draw, 50);
+    for (cop_id id = 0; id < draw->n && crash; id++)
+        if (!(side >> id & 1))
+            put(draw, COP_SIM_CRASH, within(draw, at, 10), id);
+    if (!crash)
+        cut(draw, at, side, all & ~side);
+    find_gone(draw, at, side, all & ~side);
+    if (cop__chance(draw, 50))
+        find_gone(draw, within(draw, at, 20), all & ~side, side);
+    uint64_t times = cop__between(draw, 1, 3);
+    for (uint64_t i = 0; i < times; i++)
+        for (cop_id id = 0; id < draw->n; id++)
+            if (side >> id & 1 && cop__chance(draw, 70))
+                put(draw, COP_SIM_GO_ON, within(draw, at + 10 * draw->beat, 60), id);
+    if (cop__chance(draw, 30))
+        crash_soon(draw, at + 10 * draw->beat, any_root(draw));
+    if (cop__chance(draw, 30))
+        start_change(draw, within(draw, at, 80));
+    put(draw, COP_SIM_HEAL, within(draw, at + 10 * draw->beat, 400), 0);
+}
+
 /* ---- roots ----------------------------------------------------------------------- */
 
 /* Who is next in line finds those before it gone, while they propose. Where nobody lies, they
@@ -385,7 +415,7 @@ void cop__draw_plots(struct cop__draw *draw)
     static void (*const plots[])(struct cop__draw *, cop_time) = {
         plot_moving_cut, plot_moving_cut, plot_lonely_root, plot_duel,
         plot_duel,       plot_last_words, plot_joiners,     plot_joiners,
-        plot_returns,    plot_leavers,    plot_stopped,
+        plot_returns,    plot_leavers,    plot_stopped,     plot_go_on,
     };
     uint64_t most = cop__chance(draw, 70) ? 1 : 2;
     for (uint64_t i = 0; i < most; i++) {

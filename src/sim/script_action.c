@@ -190,6 +190,13 @@ static bool parse_drain(struct cop__words *words, struct cop_sim_action *action)
     return good;
 }
 
+static bool parse_go_on(struct cop__words *words, struct cop_sim_action *action)
+{
+    action->request.kind = COP_REQUEST_GO_ON;
+    action->request.token = COP__GO_ON_TOKEN;
+    return cop__word_id(words, "the node", &action->a);
+}
+
 static bool parse_jump(struct cop__words *words, struct cop_sim_action *action)
 {
     return cop__word_id(words, "the node", &action->a) &&
@@ -231,6 +238,7 @@ static const struct {
     {"send", COP_SIM_SEND, parse_send},
     {"inquire", COP_SIM_INQUIRE, parse_inquire},
     {"drain", COP_SIM_DRAIN, parse_drain},
+    {"go-on", COP_SIM_GO_ON, parse_go_on},
     {"group", COP_SIM_GROUP, cop__parse_group},
     {"endgroup", COP_SIM_GROUP_END, cop__parse_endgroup},
     {"bcast", COP_SIM_BCAST, cop__parse_bcast},
@@ -351,6 +359,17 @@ static void print_inquire(const struct cop_sim_action *action, char *out, size_t
              action->request.timeout_ns ? time : "");
 }
 
+/* Of those that are about one node and nothing else. */
+static const char *word_of(enum cop_sim_action_kind kind)
+{
+    for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
+        if (verbs[i].kind == kind)
+            return verbs[i].verb;
+    }
+    /* Made by the lines of these names. */
+    return kind == COP_SIM_STREAM ? "stream" : "agree";
+}
+
 static void print_verb(const struct cop_sim_action *action, char *out, size_t size)
 {
     unsigned a = (unsigned)action->a;
@@ -370,13 +389,13 @@ static void print_verb(const struct cop_sim_action *action, char *out, size_t si
                  b);
         return;
     case COP_SIM_RESTART:
-        snprintf(out, size, "restart %u", a);
-        return;
     case COP_SIM_PAUSE:
-        snprintf(out, size, "pause %u", a);
-        return;
     case COP_SIM_RESUME:
-        snprintf(out, size, "resume %u", a);
+    case COP_SIM_LEAVE:
+    case COP_SIM_GO_ON:
+    case COP_SIM_AGREE:
+    case COP_SIM_STREAM:
+        snprintf(out, size, "%s %u", word_of(action->kind), a);
         return;
     case COP_SIM_SLOW:
         snprintf(out, size, "slow %u %s", a, time);
@@ -401,15 +420,6 @@ static void print_verb(const struct cop_sim_action *action, char *out, size_t si
         return;
     case COP_SIM_JOIN:
         snprintf(out, size, action->spare ? "join spare" : "join");
-        return;
-    case COP_SIM_LEAVE:
-    case COP_SIM_AGREE: /* made by the line of that name */
-    case COP_SIM_STREAM:
-        snprintf(out, size, "%s %u",
-                 action->kind == COP_SIM_AGREE    ? "agree"
-                 : action->kind == COP_SIM_STREAM ? "stream"
-                                                  : "leave",
-                 a);
         return;
     case COP_SIM_REPORT:
         snprintf(out, size, "report %u about %u", a, b);

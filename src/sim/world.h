@@ -237,6 +237,7 @@ int cop__sim_keep_action(struct cop_sim *sim, const struct cop_sim_action *actio
 #define COP__INVITE_TOKEN (UINT64_C(1) << 63)
 /* The same of drains. */
 #define COP__DRAIN_TOKEN (UINT64_C(1) << 61)
+#define COP__GO_ON_TOKEN (UINT64_C(3) << 61)
 /* `id` NONE: somebody new; `called` 0: by a name that nobody had, or by that of the id. */
 void cop__joining_begin(struct cop_sim *sim, cop_id id, uint32_t called, bool spare,
                         cop_time delay);

@@ -145,7 +145,8 @@ static struct cop_buf *make_proposal(struct world *world, cop_id initiator)
                                 1};
     struct cop_view *view;
     COP_ASSERT(cop__view_derive(base, &ballot, &delta, &view) == 0);
-    struct cop_buf *bytes = cop__proposal_write(base, view, &delta);
+    struct cop_buf *bytes =
+        cop__proposal_write(base, view, &delta, next(world) % 8 == 0);
     COP_ASSERT(bytes);
     const struct cop_shape *shape = cop_view_shape(base);
     struct cop__msg_ask ask = {

@@ -25,6 +25,17 @@ grep -q 'too few members' <<<"$err" || die "$err"
 expect 4 coppice restart n[0-1]
 grep -q 'not in the view: n\[0-1\]' <<<"$err" || die "$err"
 expect 4 coppice join --as x1
+# Until somebody says that those who are left go on, of this view and no other.
+expect 4 coppice view --json --from n4
+epoch=$(field epoch)
+expect 4 coppice view --go-on $((epoch + 1)) --from n4
+grep -q 'look again' <<<"$err" || die "$err"
+expect 0 coppice view --json --go-on "$epoch" --from n4
+grep -q 'two clusters' <<<"$err" || die "$err"
+[ "$(field degraded)" = false ] || die "still degraded: $out"
+all_see "n[0-1,4-6],x1"
+expect 4 coppice view --go-on "$(field epoch)"
+grep -q 'nothing to decide' <<<"$err" || die "$err"
 expect 0 coppice down
 assert_nothing_left
 

@@ -109,7 +109,7 @@ static void test_swarm_with_lies(void **state)
 static void test_seeds_differ_in_kind(void **state)
 {
     (void)state;
-    unsigned kinds[COP_SIM_SEND + 1] = {0};
+    unsigned kinds[COP_SIM_GO_ON + 1] = {0};
     unsigned quorums[COP_QUORUM_NONE + 1] = {0};
     for (uint64_t seed = 1; seed <= 600; seed++) {
         struct cop_sim_script script;
@@ -122,6 +122,7 @@ static void test_seeds_differ_in_kind(void **state)
     }
     for (unsigned i = COP_SIM_CRASH; i <= COP_SIM_SEND; i++)
         assert_in_range(kinds[i], 5, 100000);
+    assert_in_range(kinds[COP_SIM_GO_ON], 5, 100000);
     assert_in_range(quorums[COP_QUORUM_MAJORITY], 200, 600);
     assert_in_range(quorums[COP_QUORUM_HAS], 20, 200);
     assert_in_range(quorums[COP_QUORUM_NONE], 40, 400);
