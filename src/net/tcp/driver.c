@@ -19,6 +19,8 @@
 #define HANDSHAKE_TIMEOUT (10 * COP_SEC)
 #define IDLE_CLOSE (60 * COP_SEC)
 #define STRANGERS_MAX 1024u
+/* So long callbacks may keep back what they have submitted. */
+#define TELLING (100 * COP_USEC)
 
 /* An event that came while a step was being carried out, or a frame to ourselves. */
 struct waiting {
@@ -61,7 +63,8 @@ struct cop__tcp {
 
     struct waiting *waiting, **waiting_end;
     struct told *told, **told_end;
-    bool is_busy; /* a step is being carried out: further events wait */
+    bool is_busy;    /* a step is being carried out: further events wait */
+    bool is_telling; /* what is submitted is written afterwards */
     bool is_started, is_closing;
     bool is_outlived;
     int failure; /* why the node stopped; it takes no more events */
@@ -336,12 +339,30 @@ static void tell_next(struct cop__tcp *tcp)
     free(told);
 }
 
+/*
+ * All that was to be told when this began: what is submitted meanwhile is written together
+ * afterwards, unless callbacks take their time. What is told because of it comes after that
+ * write, so whoever is to be asked before a service runs has been asked.
+ */
+static void tell_some(struct cop__tcp *tcp)
+{
+    struct told *const *end = tcp->told_end;
+    cop_time until = cop__clock_now() + TELLING;
+    bool is_last = tcp->told == NULL;
+    tcp->is_telling = true;
+    while (!is_last && !tcp->is_closing) {
+        is_last = &tcp->told->next == end;
+        tell_next(tcp);
+        is_last |= cop__clock_now() >= until;
+    }
+    tcp->is_telling = false;
+}
+
 static void settle(struct cop__tcp *tcp)
 {
     while (!tcp->is_closing && (tcp->told || cop__peers_is_dirty(tcp->peers))) {
         cop__peers_flush(tcp->peers);
-        if (tcp->told)
-            tell_next(tcp);
+        tell_some(tcp);
     }
     if (tcp->failure != 0 && !tcp->failure_is_told && !tcp->is_closing) {
         tcp->failure_is_told = true;
@@ -538,6 +559,8 @@ int cop__tcp_submit(struct cop__tcp *tcp, const struct cop_request *request)
         return tcp->failure;
     COP_ASSERT(!tcp->is_busy && !tcp->is_closing);
     int error = run(tcp, &event);
+    if (tcp->is_telling)
+        return error;
     /* Nothing on the loop has happened, so nobody else will do this now. What is over
      * already is told from the loop, after the caller knows that it was taken. */
     cop__peers_flush(tcp->peers);
