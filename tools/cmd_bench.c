@@ -185,6 +185,8 @@ int cmd_bench(int argc, char **argv)
         return cmd_bench_ts(argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1], "tls") == 0)
         return cmd_bench_tls(argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], "exec") == 0)
+        return cmd_bench_exec(argc - 1, argv + 1);
     struct options got = {.sizes = "64,256",
                           .arities = "2,4",
                           .transport = "tcp",
@@ -213,13 +215,15 @@ int cmd_bench(int argc, char **argv)
     };
     struct args args = {
         .name = "bench",
-        .usage = "sweep|floor|contention|ts|tls [options]",
+        .usage = "sweep|floor|contention|ts|tls|exec [options]",
         .text =
             "`sweep` measures probes of a private cluster against two floors, turn by\n"
             "turn: bare C that moves as many equal messages over the same tree, with\n"
             "blocking sockets and with epoll. `floor` measures the floors alone.\n"
-            "`contention`, `ts` (the time of a change of the view) and `tls` (what\n"
-            "encryption costs) have options of their own: coppice bench tls --help",
+            "`contention`, `ts` (the time of a change of the view), `tls` (what\n"
+            "encryption costs) and `exec` (against pdsh, clush and xargs) have "
+            "options\n"
+            "of their own: coppice bench tls --help",
         .options = options,
         .least = 1,
         .most = 1,
@@ -233,9 +237,9 @@ int cmd_bench(int argc, char **argv)
     if (strcmp(what, "sweep") != 0 && strcmp(what, "floor") != 0)
         return fail(EXIT_USAGE,
                     strcmp(what, "contention") == 0 || strcmp(what, "ts") == 0 ||
-                            strcmp(what, "tls") == 0
+                            strcmp(what, "tls") == 0 || strcmp(what, "exec") == 0
                         ? "bench: %s comes first, before its options"
-                        : "bench: sweep, floor, contention, ts or tls, not '%s'",
+                        : "bench: sweep, floor, contention, ts, tls or exec, not '%s'",
                     what);
     return run(&got, strcmp(what, "sweep") == 0);
 }

@@ -50,5 +50,6 @@ int cmd_bench_contention(int argc, char **argv);
 /* `bench ts`, too. */
 int cmd_bench_ts(int argc, char **argv);
 int cmd_bench_tls(int argc, char **argv);
+int cmd_bench_exec(int argc, char **argv);
 
 #endif

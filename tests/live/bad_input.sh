@@ -32,7 +32,7 @@ bad 2 'unexpected operand x' coppice down x
 bad 2 'an operand is missing' coppice kill
 bad 2 'an operand is missing' coppice restart
 bad 2 'an operand is missing' coppice bench
-bad 2 "sweep, floor, contention, ts or tls, not 'x'" coppice bench x
+bad 2 "sweep, floor, contention, ts, tls or exec, not 'x'" coppice bench x
 bad 2 'contention comes first' coppice bench --json contention
 bad 2 'ts comes first' coppice bench --json ts
 bad 2 '-n N is needed' coppice up

@@ -21,6 +21,8 @@ for command in $commands; do
         text+=$'\n'$out
         expect 0 coppice bench tls --help
         text+=$'\n'$out
+        expect 0 coppice bench exec --help
+        text+=$'\n'$out
     fi
     helped=$(sed -n 's/^  \(-., \|    \)--\([a-z-]*\).*/\2/p' <<<"$text" | sort -u)
     expect 0 coppice $command --help
