@@ -187,6 +187,7 @@ static const struct {
     {"tls", cmd_bench_tls},
     {"rpc", cmd_bench_rpc},
     {"agree", cmd_bench_agree},
+    {"exec", cmd_bench_exec},
 };
 #define OTHERS (sizeof others / sizeof *others)
 
@@ -232,14 +233,14 @@ int cmd_bench(int argc, char **argv)
     };
     struct args args = {
         .name = "bench",
-        .usage = "sweep|floor|contention|ts|tls|rpc|agree [options]",
+        .usage = "sweep|floor|contention|ts|tls|rpc|agree|exec [options]",
         .text =
             "`sweep` measures probes of a private cluster against two floors, turn by\n"
             "turn: bare C that moves as many equal messages over the same tree, with\n"
             "blocking sockets and with epoll. `floor` measures the floors alone.\n"
             "Others have options of their own (coppice bench ts --help): `contention`,\n"
             "`ts` (the time of a change of the view), `tls` (what encryption costs),\n"
-            "`rpc` (calls to all), `agree`.",
+            "`rpc` (calls to all), `agree`, `exec` (against pdsh, clush and xargs).",
         .options = options,
         .least = 1,
         .most = 1,

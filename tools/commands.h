@@ -54,5 +54,6 @@ int cmd_bench_ts(int argc, char **argv);
 int cmd_bench_tls(int argc, char **argv);
 int cmd_bench_rpc(int argc, char **argv);
 int cmd_bench_agree(int argc, char **argv);
+int cmd_bench_exec(int argc, char **argv);
 
 #endif

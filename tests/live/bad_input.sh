@@ -37,7 +37,7 @@ bad 2 'unexpected operand x' coppice down x
 bad 2 'an operand is missing' coppice kill
 bad 2 'an operand is missing' coppice restart
 bad 2 'an operand is missing' coppice bench
-bad 2 "sweep, floor, contention, ts, tls or rpc, not 'x'" coppice bench x
+bad 2 "'x' is no benchmark" coppice bench x
 bad 2 'contention comes first' coppice bench --json contention
 bad 2 'ts comes first' coppice bench --json ts
 bad 2 '-n N is needed' coppice up

@@ -71,6 +71,11 @@ check coppice.bench.fit.v1 sed -n 2p "$scratch/ts"
 check coppice.bench.tls.v1 coppice bench tls -n 5 --rounds 7 --repetitions 2 --json
 check coppice.bench.rpc.v1 coppice bench rpc -n 4 --in-flight 2 --rounds 2 --requests 4 --json
 check coppice.bench.agree.v1 coppice bench agree -n 3 --sets 2 --operations 3 --warm-up 1 --json
+# Without pdsh and clush, which take their time.
+mkdir "$scratch/bin"
+ln -s "$(type -P true)" "$(type -P xargs)" "$scratch/bin"
+PATH=$scratch/bin "$COPPICE" bench exec -n 3 --rounds 7 --json >"$scratch/bench_exec"
+check coppice.bench.exec.v1 cat "$scratch/bench_exec"
 check coppice.model.ts.v1 coppice model ts --n 9 --arity 2 --latency 5us --compute 2us --json
 ALSO=coppice.model.ts.v1 check coppice.model.best.v1 \
     coppice model ts --n 9 --best --latency 5us --compute 2us --torus cube --json

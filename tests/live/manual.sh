@@ -15,14 +15,10 @@ for command in $commands; do
     text=$out
     # What a command does may have options of its own.
     if [ $command = bench ]; then
-        expect 0 coppice bench contention --help
-        text+=$'\n'$out
-        expect 0 coppice bench ts --help
-        text+=$'\n'$out
-        expect 0 coppice bench tls --help
-        text+=$'\n'$out
-        expect 0 coppice bench rpc --help
-        text+=$'\n'$out
+        for what in $(sed -n 's/^    {"\([a-z]*\)", cmd_bench_.*/\1/p' "$SOURCE/tools/cmd_bench.c"); do
+            expect 0 coppice bench $what --help
+            text+=$'\n'$out
+        done
     fi
     helped=$(sed -n 's/^  \(-., \|    \)--\([a-z-]*\).*/\2/p' <<<"$text" | sort -u)
     expect 0 coppice $command --help
