@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "args.h"
 #include "commands.h"
+#include "host_sample.h"
 #include "json.h"
 #include "say.h"
 #include "stacks.h"
 #include "unwind.h"
 
 #include <coppice/error.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct options {
     struct stack_wishes wishes;
-    bool json, dot, svg;
+    const char *read;
+    bool json, dot, svg, sample;
 };
 
 /* "12,14-16": numbers of processes, and nothing else. */
@@ -42,22 +44,27 @@ static bool list_is_good(const char *list)
 static int check_options(const struct options *options)
 {
     const struct stack_wishes *wishes = &options->wishes;
-    if (!wishes->pids && !wishes->name && !wishes->exe)
+    bool chosen = wishes->pids || wishes->name || wishes->exe;
+    if (options->read && (chosen || options->sample))
+        return fail(EXIT_USAGE,
+                    "stacks: --read has its samples; no --pid, --name, --exe or "
+                    "--sample with it");
+    if (!options->read && !chosen)
         return fail(EXIT_USAGE,
                     "stacks: of which processes? Give --pid, --name or --exe");
     if (wishes->pids && (*wishes->pids == '\0' || !list_is_good(wishes->pids)))
         return fail(EXIT_USAGE,
                     "stacks: bad list of processes '%s'; 12,14-16 would be one",
                     wishes->pids);
-    if (options->json + options->dot + options->svg > 1)
-        return fail(EXIT_USAGE, "stacks: only one of --json, --dot and --svg");
+    if (options->json + options->dot + options->svg + options->sample > 1)
+        return fail(EXIT_USAGE,
+                    "stacks: only one of --json, --dot, --svg and --sample");
     return 0;
 }
 
 /* "M 12 why": who could not be looked at is said, and the others are shown all the same. */
-static uint32_t tell_missed(const char *lines, const char *host, bool as_json)
+static void tell_missed(const char *lines, const char *host, bool as_json)
 {
-    uint32_t missed = 0;
     for (const char *at = lines; *at;) {
         size_t length = strcspn(at, "\n");
         if (at[0] == 'M' && length > 2) {
@@ -65,7 +72,6 @@ static uint32_t tell_missed(const char *lines, const char *host, bool as_json)
             uint64_t pid = strtoull(at + 2, &end, 10);
             char why[160];
             snprintf(why, sizeof why, "%.*s", (int)(length - (size_t)(end - at)), end);
-            missed++;
             if (as_json) {
                 struct json json;
                 json_init(&json, stdout);
@@ -81,7 +87,6 @@ static uint32_t tell_missed(const char *lines, const char *host, bool as_json)
         }
         at += length + (at[length] ? 1 : 0);
     }
-    return missed;
 }
 
 static bool has_stack(const char *lines)
@@ -95,52 +100,97 @@ static bool has_stack(const char *lines)
     return false;
 }
 
-static int show(const struct options *options, const char *lines, uint32_t count)
+static int print_tree(const struct options *options, const struct stack_hosts *hosts)
 {
-    char host[64] = "localhost";
-    struct cop_buf *tree;
-    gethostname(host, sizeof host - 1);
-    const char *hosts[] = {host};
     enum stacks_form form = options->json  ? STACKS_JSON
                             : options->dot ? STACKS_DOT
                             : options->svg ? STACKS_SVG
                                            : STACKS_TEXT;
-    uint32_t missed = tell_missed(lines, host, options->json);
-    if (!has_stack(lines))
-        return fail(EXIT_FAILED, "stacks: none of %u processes could be looked at",
-                    (unsigned)count);
-    int error = stacks_tree(0, lines, &tree);
-    if (!error) {
-        error = stacks_print(stdout, form, tree, hosts, 1);
-        cop_buf_unref(tree);
+    struct cop_buf *tree = NULL;
+    const char **names = calloc(hosts->count, sizeof *names);
+    int error = names ? stacks_join(hosts, &tree) : COP_ENOMEM;
+    for (uint32_t i = 0; !error && i < hosts->count; i++)
+        names[i] = hosts->at[i].name;
+    if (!error)
+        error = stacks_print(stdout, form, tree, names, hosts->count);
+    cop_buf_unref(tree);
+    free(names);
+    return error ? fail(EXIT_FAILED, "stacks: %s", cop_strerror(error)) : EXIT_DONE;
+}
+
+/* Who could not be looked at is said, and is no failure as long as somebody could. */
+static int show(const struct options *options, const struct stack_hosts *hosts)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < hosts->count; i++) {
+        tell_missed(hosts->at[i].lines, hosts->at[i].name, options->json);
+        any |= has_stack(hosts->at[i].lines);
     }
+    if (!any)
+        return fail(EXIT_FAILED, "stacks: nobody who matches could be looked at");
+    return print_tree(options, hosts);
+}
+
+static int show_file(const struct options *options)
+{
+    bool is_input = strcmp(options->read, "-") == 0;
+    struct stack_hosts hosts;
+    FILE *in = is_input ? stdin : fopen(options->read, "re");
+    if (in == NULL)
+        return fail(EXIT_USAGE, "stacks: cannot read %s: %s", options->read,
+                    strerror(errno));
+    int error = stacks_read(in, &hosts);
+    if (!is_input)
+        fclose(in);
     if (error)
         return fail(EXIT_FAILED, "stacks: %s", cop_strerror(error));
-    (void)missed; /* said, and no failure */
-    return EXIT_DONE;
+    int code = hosts.count ? show(options, &hosts)
+                           : fail(EXIT_FAILED,
+                                  "stacks: no line of 'coppice stacks --sample' in %s",
+                                  options->read);
+    stacks_hosts_fini(&hosts);
+    return code;
+}
+
+/* Samples this host and shows it, or prints the lines for others to join. */
+static int look(const struct options *options, const uint32_t *pids, uint32_t count)
+{
+    struct host_sample self;
+    char *lines;
+    int error = host_sample_name(&self);
+    if (!error)
+        error = stacks_sample(&options->wishes, pids, count, &lines);
+    if (error)
+        return fail(EXIT_FAILED, "stacks: %s", cop_strerror(error));
+    int code = EXIT_DONE;
+    if (options->sample) {
+        stacks_mark(stdout, self.host, self.key, lines);
+    } else {
+        struct stack_host host = {.lines = lines, .length = strlen(lines)};
+        snprintf(host.name, sizeof host.name, "%s", self.host);
+        code = show(options, &(struct stack_hosts){&host, 1});
+    }
+    free(lines);
+    return code;
 }
 
 static int run(const struct options *options)
 {
     uint32_t *pids, count;
-    char why[256], *lines;
+    char why[256];
+    if (options->read)
+        return show_file(options);
     if (!unwind_is_there(why, sizeof why))
         return fail(EXIT_FAILED, "stacks: %s", why);
     int error = stacks_find(&options->wishes, &pids, &count);
     if (error)
         return fail(EXIT_FAILED, "stacks: %s", cop_strerror(error));
-    if (count == 0) {
-        free(pids);
-        return fail(EXIT_FAILED, "stacks: no process on this host matches");
-    }
-    int code = EXIT_FAILED;
-    error = stacks_sample(&options->wishes, pids, count, &lines);
-    if (error) {
-        fail(EXIT_FAILED, "stacks: %s", cop_strerror(error));
-    } else {
-        code = show(options, lines, count);
-        free(lines);
-    }
+    /* A host on which there is none has nothing to say to the others. */
+    int code = EXIT_DONE;
+    if (count > 0)
+        code = look(options, pids, count);
+    else if (!options->sample)
+        code = fail(EXIT_FAILED, "stacks: no process on this host matches");
     free(pids);
     return code;
 }
@@ -160,6 +210,10 @@ int cmd_stacks(int argc, char **argv)
          &wishes->threads, 0, 0},
         {0, "patience", "TIME", "for each thread, until it can be held (1s)",
          ARGS_DURATION, &wishes->patience_ns, 0, 0},
+        {0, "sample", NULL, "print this host as lines for --read", ARGS_FLAG,
+         &options.sample, 0, 0},
+        {0, "read", "FILE", "hosts from lines of --sample; -: standard input",
+         ARGS_TEXT, &options.read, 0, 0},
         {0, "json", NULL, "one object per line: coppice.stacks.v1", ARGS_FLAG,
          &options.json, 0, 0},
         {0, "dot", NULL, "a graph for Graphviz", ARGS_FLAG, &options.dot, 0, 0},

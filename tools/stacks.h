@@ -29,6 +29,28 @@ int stacks_sample(const struct stack_wishes *wishes, const uint32_t *pids,
 /* The tree of the lines with 'S'; one reference. COP_ENOMEM, COP_EINVAL. */
 int stacks_tree(cop_id leaf, const char *lines, struct cop_buf **out);
 
+/*
+ * Lines of many hosts, each with which host it is of, so that they can be carried by anything
+ * that carries lines; something may stand before them. A machine that was looked at twice is
+ * there once: it is known by its key (host_sample.h), and sets do not count twice.
+ */
+struct stack_host {
+    char name[64], key[96];
+    char *lines;
+    size_t length;
+};
+struct stack_hosts {
+    struct stack_host *at;
+    uint32_t count;
+};
+/* The lines of one host, marked. */
+void stacks_mark(FILE *out, const char *name, const char *key, const char *lines);
+/* COP_ENOMEM. Lines of others are passed over. */
+int stacks_read(FILE *in, struct stack_hosts *out);
+void stacks_hosts_fini(struct stack_hosts *hosts);
+/* One tree of all; leaf i is host i. COP_ENOMEM, COP_EINVAL. */
+int stacks_join(const struct stack_hosts *hosts, struct cop_buf **out);
+
 enum stacks_form { STACKS_TEXT, STACKS_JSON, STACKS_DOT, STACKS_SVG };
 /* `hosts` has the names of leaves from 0 on. COP_ENOMEM. */
 int stacks_print(FILE *out, enum stacks_form form, const struct cop_buf *tree,

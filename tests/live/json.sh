@@ -74,6 +74,7 @@ check coppice.bench.agree.v1 coppice bench agree -n 3 --sets 2 --operations 3 --
 check coppice.model.ts.v1 coppice model ts --n 9 --arity 2 --latency 5us --compute 2us --json
 ALSO=coppice.model.ts.v1 check coppice.model.best.v1 \
     coppice model ts --n 9 --best --latency 5us --compute 2us --torus cube --json
+check coppice.top.v1 coppice top --once --interval 1ms --json
 # What has ended and waits for its parent cannot be looked at.
 bash -c 'sleep 0 & echo $! >"$0"; exec sleep 1000' "$scratch/gone" &
 parent=$!

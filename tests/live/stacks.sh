@@ -26,12 +26,18 @@ end_victims() {
     kill -KILL "${victims[@]}" 2>/dev/null || true
     wait 2>/dev/null || true
 }
-trap 'end_victims; cleanup' EXIT
+trap 'status=$?; set +e; end_victims; (exit $status); cleanup' EXIT
 
 state() { sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$1/status"; }
 # await_state PID LETTER: until the kernel says so.
 await_state() {
     until [ "$(state "$1")" = "$2" ]; do
+        [ -e "/proc/$1" ] || die "$1 is gone"
+    done
+}
+# await_place PID FUNCTION: until it is there; it has said "ready" a moment before.
+await_place() {
+    until "$COPPICE" stacks --pid "$1" | grep -qE "^ +$2\b"; do
         [ -e "/proc/$1" ] || die "$1 is gone"
     done
 }
@@ -47,7 +53,7 @@ waiting=$pid
 }
 
 # ---- what each of them does ----
-await_state "$waiting" S
+await_place "$waiting" pause
 expect 0 coppice stacks --pid "$waiting"
 grep -qE '^ +pause$' <<<"$out" || die "$out"
 grep -qE '^ +outer_work$' <<<"$out" || die "$out"
@@ -56,12 +62,14 @@ grep -qE "^[^ ].*  1 $host:$waiting\$" <<<"$out" || die "$out"
 
 start victim spin
 spinning=$pid
+await_place "$spinning" spin_for_ever
 expect 0 coppice stacks --pid "$spinning"
 grep -qE '^ +spin_for_ever$' <<<"$out" || die "$out"
 [ "$(state "$spinning")" = R ] || die "it does not run any more: $(state "$spinning")"
 
 start victim spin
 stopped=$pid
+await_place "$stopped" spin_for_ever
 kill -STOP "$stopped"
 await_state "$stopped" T
 for _ in 1 2 3; do
@@ -84,6 +92,7 @@ grep -qE "spin_for_ever  1 $host:$spinning" <<<"$out" || die "$out"
 
 start victim threads
 threads=$pid
+await_place "$threads" pause
 expect 0 coppice stacks --pid "$threads"
 grep -q thread_begin <<<"$out" || die "$out"
 grep -q outer_work <<<"$out" || die "$out"
@@ -91,6 +100,7 @@ expect 0 coppice stacks --pid "$threads" --threads
 [ "$(grep -oE ":[0-9]+" <<<"$out" | sort -u | wc -l)" = 2 ] || die "not two threads: $out"
 
 start bare wait
+await_place "$pid" pause
 expect 0 coppice stacks --name bare
 grep -qE '^ +bare\+0x[0-9a-f]+' <<<"$out" || die "$out"
 grep -q pause <<<"$out" || die "$out"
@@ -110,6 +120,24 @@ if command -v python3 >/dev/null; then
     python3 -c 'import sys, xml.dom.minidom as x; x.parseString(sys.argv[1])' "$out" ||
         die "no XML"
 fi
+
+# ---- many hosts: lines that anything may carry, joined where they arrive ----
+expect 0 coppice stacks --pid "$waiting" --sample
+{
+    sed 's/^/n0: /' <<<"$out" # two agents of one machine
+    sed 's/^/n1: /' <<<"$out"
+    sed 's/^/n2: /; s/coppice-stack-1 [^ ]* [^ ]*/coppice-stack-1 far other-boot:1:2/' <<<"$out"
+    echo "n3: no such process"
+    echo "n4: coppice-stack-1 closed third-boot:1:2 M 12 permission denied"
+} >"$scratch/lines"
+expect 0 coppice stacks --read - <"$scratch/lines"
+grep -qE "^[^ ].*  2 $host:$waiting,far:$waiting\$" <<<"$out" || die "$out"
+[ "$(grep -c pause <<<"$out")" = 1 ] || die "$out"
+grep -q 'closed:12: permission denied' <<<"$err" || die "$err"
+expect 1 coppice stacks --read /dev/null
+expect 2 coppice stacks --read "$scratch/lines" --pid 1
+expect 0 coppice stacks --name nosuchprocess --sample
+[ -z "$out" ] || die "$out"
 
 # ---- who cannot be looked at is said, and does not keep the others from it ----
 kill -KILL "$spinning"
