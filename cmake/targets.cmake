@@ -141,6 +141,12 @@ if(COPPICE_FUZZ)
     target_compile_options(coppice_tools_common PRIVATE -fno-sanitize-coverage=trace-cmp)
 endif()
 
+# Only its headers: the library is loaded by who needs it, and not by every agent.
+if(LIBDW_FOUND)
+    target_compile_definitions(coppice_tools_common PRIVATE COPPICE_HAVE_LIBDW)
+    target_include_directories(coppice_tools_common SYSTEM PRIVATE ${LIBDW_INCLUDE_DIRS})
+endif()
+
 if(EXISTS ${PROJECT_SOURCE_DIR}/tools/main.c AND NOT COPPICE_FUZZ)
     add_executable(coppice ${commands})
     target_link_libraries(coppice PRIVATE coppice_flags coppice_system coppice_tools_common)

@@ -40,6 +40,8 @@ enum exit_code {
     X(model, "predict the time of a membership change")                                \
     X(bench, "measure probes against bare sockets on this machine")                    \
     X(key, "make, check and change the key of a cluster")                              \
+    X(top, "show load, memory and network of hosts as one")                            \
+    X(stacks, "show where processes are: call stacks as one tree")                     \
     X(filter, "list filters of streams, and check that they keep their laws")          \
     X(agent, "run one member")                                                         \
     X(config, "print the settings in force, and where they come from")

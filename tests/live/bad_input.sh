@@ -27,6 +27,12 @@ for command in up down ps probe kill restart bench 'bench contention' 'bench ts'
     bad 2 'unknown option -Z' coppice $command -Z
 done
 bad 2 'an operand is missing' coppice filter
+bad 2 'of which processes' coppice stacks
+bad 2 'not both' coppice top --sample --read x
+bad 2 'cannot read /nonexistent' coppice top --read /nonexistent
+bad 2 'cannot read /nonexistent' coppice stacks --read /nonexistent
+bad 2 "bad list of processes '1,x'" coppice stacks --pid 1,x
+bad 2 'only one of' coppice stacks --pid 1 --dot --json
 bad 2 "list or check, not 'x'" coppice filter x
 bad 2 'check what?' coppice filter check
 bad 2 "'/dev/null' is neither built in" coppice filter check /dev/null

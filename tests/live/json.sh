@@ -79,6 +79,18 @@ check coppice.bench.exec.v1 cat "$scratch/bench_exec"
 check coppice.model.ts.v1 coppice model ts --n 9 --arity 2 --latency 5us --compute 2us --json
 ALSO=coppice.model.ts.v1 check coppice.model.best.v1 \
     coppice model ts --n 9 --best --latency 5us --compute 2us --torus cube --json
+check coppice.top.v1 coppice top --once --interval 1ms --json
+# What has ended and waits for its parent cannot be looked at.
+bash -c 'sleep 0 & echo $! >"$0"; exec sleep 1000' "$scratch/gone" &
+parent=$!
+until [ -s "$scratch/gone" ] && grep -qs '^State:.*Z' "/proc/$(cat "$scratch/gone")/status"; do :; done
+if coppice stacks --pid $parent >/dev/null 2>&1; then
+    check coppice.stacks.v1 coppice stacks --pid $parent --json
+    check coppice.stacks.missed.v1 coppice stacks --pid "$(cat "$scratch/gone")" --json
+else # no elfutils, or nobody may be traced
+    seen="$seen coppice.stacks.v1 coppice.stacks.missed.v1"
+fi
+kill $parent
 check coppice.filter.v1 coppice filter list --json
 check coppice.filter.check.v1 coppice filter check sum --runs 5 --json
 check coppice.tree.v1 coppice tree radix:4 9 --dead 1 --json
