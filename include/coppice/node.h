@@ -116,6 +116,8 @@ enum cop_request_kind {
      * the group's window are in flight.
      */
     COP_REQUEST_AGREE,
+    COP_REQUEST_TAKEN, /* bulk of collectives: coppice/coll.h */
+    COP_REQUEST_GIVE,
 };
 struct cop_coll;
 

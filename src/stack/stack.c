@@ -67,6 +67,8 @@ static const struct cop__stack stack = {
             [COP__INDEX_CALL] = cop__on_call,
             [COP__INDEX_RETURNED] = cop__on_returned,
             [COP__INDEX_CANCEL] = cop__on_cancel,
+            [COP__INDEX_PULL] = cop__on_pull,
+            [COP__INDEX_CHUNK] = cop__on_chunk,
         },
     .admit = cop__member_admit,
     .protocols = protocols,
