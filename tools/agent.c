@@ -7,6 +7,7 @@
 #include "exec.h"
 #include "net/tls/tls.h"
 #include "privileges.h"
+#include "put.h"
 #include "say.h"
 
 #include <errno.h>
@@ -58,6 +59,8 @@ static void close_node(struct agent *agent, int why)
     answer_all(agent, why);
     if (agent->exec != NULL)
         exec_set_node(agent->exec, NULL, COP_ID_NONE, false);
+    if (agent->put != NULL)
+        put_set_node(agent->put, NULL, COP_ID_NONE);
     if (agent->tcp != NULL)
         cop__tcp_close(agent->tcp, NULL);
     agent->tcp = agent->runs.tcp = NULL;
@@ -74,6 +77,9 @@ void agent_stop(struct agent *agent, int code)
     if (agent->exec != NULL)
         exec_close(agent->exec);
     agent->exec = NULL;
+    if (agent->put != NULL)
+        put_close(agent->put);
+    agent->put = NULL;
     if (agent->envoy != NULL)
         cop__envoy_close(agent->envoy);
     agent->envoy = NULL;
@@ -244,7 +250,8 @@ static void on_complete(void *context, uint64_t token, int status,
 {
     struct agent *agent = context;
     if (!answer_complete(agent, token, status, result) &&
-        !exec_complete(agent->exec, token, status, result))
+        !exec_complete(agent->exec, token, status, result) &&
+        !put_complete(agent->put, token, status, result))
         runs_complete(&agent->runs, token, status, result);
 }
 
@@ -269,6 +276,13 @@ static void on_upcall(void *context, struct cop_buf *record)
 {
     struct agent *agent = context;
     exec_upcall(agent->exec, record);
+    put_upcall(agent->put, record, NULL);
+}
+
+static void on_piece(void *context, struct cop_buf *record, struct cop_buf *beside)
+{
+    struct agent *agent = context;
+    put_upcall(agent->put, record, beside);
 }
 
 static void on_deliver(void *context, cop_id from, cop_incarnation incarnation,
@@ -357,6 +371,7 @@ static void on_failed(void *context, int error)
 /* What agents do for each other. */
 static const struct cop_service services[] = {
     {EXEC_SERVICE, EXEC_VERSION, COP_WANTS(COP_UPCALL_RUN)},
+    {PUT_SERVICE, PUT_VERSION, PUT_WANTS},
 };
 
 static int start_node(struct agent *agent, struct cop_view *view)
@@ -395,6 +410,7 @@ static int start_node(struct agent *agent, struct cop_view *view)
         .services = services,
         .service_count = sizeof services / sizeof *services,
         .upcall = on_upcall,
+        .piece = on_piece,
         .deliver = on_deliver,
         .guest = on_guest,
         .failed = on_failed,
@@ -410,6 +426,7 @@ static int start_node(struct agent *agent, struct cop_view *view)
     agent->runs.self = agent->id;
     exec_set_node(agent->exec, agent->tcp, agent->id,
                   cluster->quorum != COP_QUORUM_FIXED);
+    put_set_node(agent->put, agent->tcp, agent->id);
     note_view(agent, view);
     return 0;
 }
@@ -552,6 +569,8 @@ static void on_session_written(void *context, struct session *session)
     runs_written(&agent->runs, session);
     if (agent->exec != NULL)
         exec_written(agent->exec, session);
+    if (agent->put != NULL)
+        put_written(agent->put, session);
 }
 
 static void on_session_closed(void *context, struct session *session)
@@ -561,6 +580,8 @@ static void on_session_closed(void *context, struct session *session)
     runs_closed(&agent->runs, session);
     if (agent->exec != NULL)
         exec_closed(agent->exec, session);
+    if (agent->put != NULL)
+        put_closed(agent->put, session);
 }
 
 /* ---- the beginning --------------------------------------------------------------- */
@@ -612,6 +633,14 @@ static int start_exec(struct agent *agent)
     if (error)
         return fail(EXIT_USAGE, "--allow-exec: %s", message);
     error = exec_create(&exec, &agent->exec);
+    struct put_config put = {.loop = exec.loop,
+                             .allow = exec.allow,
+                             .name = exec.name,
+                             .name_of = exec.name_of,
+                             .audit = exec.audit,
+                             .context = exec.context};
+    if (!error)
+        error = put_create(&put, &agent->put);
     return error ? fail(EXIT_FAILED, "%s", cop_strerror(error)) : 0;
 }
 

@@ -7,6 +7,7 @@
 #include "exec_agent.h"
 #include "net/tcp/notice.h"
 #include "net/tcp/runner.h"
+#include "put_agent.h"
 #include "run/envoy.h"
 #include "runs.h"
 #include "serve.h"
@@ -48,6 +49,7 @@ struct agent {
     struct server *server;
     struct runs runs;
     struct exec *exec;
+    struct put *put;
     struct exec_allow allow_exec;
     struct ask *asks;
     uint64_t next_ask;

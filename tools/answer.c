@@ -438,6 +438,9 @@ static void answer(struct agent *agent, const struct caller *caller, enum verb v
     case VERB_CANCEL:
         exec_cancel(agent->exec, caller->session, body);
         return;
+    case VERB_PUT:
+        put_start(agent->put, caller->session, body);
+        return;
     case VERB_PROBE:
         runs_start(&agent->runs, caller->session, body);
         return;

@@ -34,7 +34,8 @@
     X(DOWN, 19, "keeper: stop everything")                                             \
     X(JOIN, 20, "keeper: start a new member, which joins")                             \
     X(EXEC, 32, "agent: have members run a command; see exec.h")                       \
-    X(CANCEL, 33, "agent: end the run of this number")
+    X(CANCEL, 33, "agent: end the run of this number")                                 \
+    X(PUT, 34, "agent: give members a file; see put.h")
 
 enum verb {
 #define COP_VERB_ENUM(name, number, text) VERB_##name = number,

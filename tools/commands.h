@@ -22,6 +22,7 @@ enum exit_code {
     X(ps, "list the members of a local cluster")                                       \
     X(probe, "ask every member in a tree, and say who answered")                       \
     X(exec, "run a command at every member, and fold what it says")                    \
+    X(put, "give every member a file")                                                 \
     X(view, "show who is in the cluster, and what has changed")                        \
     X(events, "show who was suspected by whom and why, and what came of it")           \
     X(join, "start a new member, which joins a cluster")                               \

@@ -260,6 +260,9 @@ int cop_upcall(const struct cop_effect *effect, struct cop_upcall *out);
 /* The same from the record in it; but the bytes of a PIECE are beside it (`frame.payload` of
  * the effect), and NULL here. */
 int cop_upcall_read(const struct cop_buf *record, struct cop_upcall *out);
+/* The same with what is beside it; NULL: nothing is. */
+int cop_upcall_with(const struct cop_buf *record, const struct cop_buf *beside,
+                    struct cop_upcall *out);
 
 /*
  * The tree of a call, seen from this member: its children, and for each how many members and

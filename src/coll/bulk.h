@@ -18,7 +18,7 @@
 /* Nothing came for so long: one asks again. */
 #define COP__BULK_RETRY COP_SEC
 /* Nothing was taken for so long, for each level of those who take: they are not waited for. */
-#define COP__BULK_STALL (3 * COP_SEC)
+#define COP__BULK_STALL (10 * COP_SEC)
 
 /* Somebody who pulls from me, or will. */
 struct cop__taker {

@@ -73,19 +73,25 @@ int cop_upcall(const struct cop_effect *effect, struct cop_upcall *out)
 {
     if (effect->kind != COP_EFFECT_UPCALL || !effect->result)
         return COP_EMALFORMED;
+    return cop_upcall_with(effect->result, effect->frame.payload, out);
+}
+
+int cop_upcall_with(const struct cop_buf *record, const struct cop_buf *beside,
+                    struct cop_upcall *out)
+{
     struct cop_upcall upcall;
     struct cop__msg_chunk chunk;
-    const struct cop_buf *beside = effect->frame.payload;
-    int error = cop_upcall_read(effect->result, &upcall);
-    if (!error && upcall.kind == COP_UPCALL_PIECE) {
+    int error = cop_upcall_read(record, &upcall);
+    if (error)
+        return error;
+    if (upcall.kind == COP_UPCALL_PIECE) {
         if (!beside || cop__decode_chunk(beside->data, beside->length, &chunk) ||
             chunk.data.length != upcall.length)
             return COP_EMALFORMED;
         upcall.bytes = chunk.data.data;
     }
-    if (!error)
-        *out = upcall;
-    return error;
+    *out = upcall;
+    return 0;
 }
 
 int cop_upcall_read(const struct cop_buf *record, struct cop_upcall *out)

@@ -48,6 +48,7 @@ check coppice.ps.v1 coppice ps --json
 MORE=1 check coppice.stats.v1 coppice ps --stats --json
 check coppice.probe.v1 coppice probe --json
 check coppice.exec.v1 coppice exec --json -- hostname
+check coppice.put.v1 coppice put --json "$0" "$scratch/put-%m"
 coppice kill n3
 check coppice.ps.v1 coppice ps --json n3
 check coppice.probe.v1 coppice probe --json --count 3
