@@ -8,6 +8,7 @@
 #include "exec.h"
 #include "net/tls/tls.h"
 #include "privileges.h"
+#include "put.h"
 #include "say.h"
 
 #include <errno.h>
@@ -60,6 +61,8 @@ static void close_node(struct agent *agent, int why)
     answer_all(agent, why);
     if (agent->exec != NULL)
         exec_set_node(agent->exec, NULL, COP_ID_NONE, false);
+    if (agent->put != NULL)
+        put_set_node(agent->put, NULL, COP_ID_NONE);
     if (agent->tcp != NULL)
         cop__tcp_close(agent->tcp, NULL);
     agent->tcp = agent->runs.tcp = NULL;
@@ -76,6 +79,9 @@ void agent_stop(struct agent *agent, int code)
     if (agent->exec != NULL)
         exec_close(agent->exec);
     agent->exec = NULL;
+    if (agent->put != NULL)
+        put_close(agent->put);
+    agent->put = NULL;
     if (agent->envoy != NULL)
         cop__envoy_close(agent->envoy);
     agent->envoy = NULL;
@@ -247,7 +253,8 @@ static void on_complete(void *context, uint64_t token, int status,
     struct agent *agent = context;
     if (!agreeings_complete(&agent->agreeings, token, status, result) &&
         !answer_complete(agent, token, status, result) &&
-        !exec_complete(agent->exec, token, status, result))
+        !exec_complete(agent->exec, token, status, result) &&
+        !put_complete(agent->put, token, status, result))
         runs_complete(&agent->runs, token, status, result);
 }
 
@@ -272,12 +279,20 @@ static void on_upcall(void *context, struct cop_buf *record)
 {
     struct agent *agent = context;
     struct cop_upcall upcall;
-    if (cop_upcall_read(record, &upcall) != 0 || upcall.kind != COP_UPCALL_RUN)
+    if (cop_upcall_read(record, &upcall) != 0)
         return;
-    if (upcall.service == EXEC_SERVICE)
+    if (upcall.service == PUT_SERVICE)
+        put_upcall(agent->put, record, NULL);
+    else if (upcall.kind == COP_UPCALL_RUN && upcall.service == EXEC_SERVICE)
         exec_upcall(agent->exec, &upcall);
-    else if (upcall.service == ECHO_SERVICE)
+    else if (upcall.kind == COP_UPCALL_RUN && upcall.service == ECHO_SERVICE)
         echo_answer(agent->tcp, ++agent->runs.next_token, &upcall);
+}
+
+static void on_piece(void *context, struct cop_buf *record, struct cop_buf *beside)
+{
+    struct agent *agent = context;
+    put_upcall(agent->put, record, beside);
 }
 
 static void on_degraded(void *context, bool is_degraded)
@@ -371,6 +386,7 @@ static void on_failed(void *context, int error)
 static const struct cop_service services[] = {
     {EXEC_SERVICE, EXEC_VERSION, COP_WANTS(COP_UPCALL_RUN)},
     {ECHO_SERVICE, ECHO_VERSION, COP_WANTS(COP_UPCALL_RUN)},
+    {PUT_SERVICE, PUT_VERSION, PUT_WANTS},
 };
 
 static int start_node(struct agent *agent, struct cop_view *view)
@@ -410,6 +426,7 @@ static int start_node(struct agent *agent, struct cop_view *view)
         .services = services,
         .service_count = sizeof services / sizeof *services,
         .upcall = on_upcall,
+        .piece = on_piece,
         .guest = on_guest,
         .failed = on_failed,
         .context = agent,
@@ -425,6 +442,7 @@ static int start_node(struct agent *agent, struct cop_view *view)
     exec_set_node(agent->exec, agent->tcp, agent->id,
                   cluster->quorum != COP_QUORUM_FIXED);
     agreeings_begin(&agent->agreeings, agent->tcp, agent->id, agent->incarnation);
+    put_set_node(agent->put, agent->tcp, agent->id);
     note_view(agent, view);
     return 0;
 }
@@ -569,6 +587,8 @@ static void on_session_written(void *context, struct session *session)
     if (agent->exec != NULL)
         exec_written(agent->exec, session);
     agreeings_written(&agent->agreeings, session);
+    if (agent->put != NULL)
+        put_written(agent->put, session);
 }
 
 static void on_session_closed(void *context, struct session *session)
@@ -579,6 +599,8 @@ static void on_session_closed(void *context, struct session *session)
     if (agent->exec != NULL)
         exec_closed(agent->exec, session);
     agreeings_closed(&agent->agreeings, session);
+    if (agent->put != NULL)
+        put_closed(agent->put, session);
 }
 
 /* ---- the beginning --------------------------------------------------------------- */
@@ -630,6 +652,14 @@ static int start_exec(struct agent *agent)
     if (error)
         return fail(EXIT_USAGE, "--allow-exec: %s", message);
     error = exec_create(&exec, &agent->exec);
+    struct put_config put = {.loop = exec.loop,
+                             .allow = exec.allow,
+                             .name = exec.name,
+                             .name_of = exec.name_of,
+                             .audit = exec.audit,
+                             .context = exec.context};
+    if (!error)
+        error = put_create(&put, &agent->put);
     return error ? fail(EXIT_FAILED, "%s", cop_strerror(error)) : 0;
 }
 

@@ -8,6 +8,7 @@
 #include "exec_agent.h"
 #include "net/tcp/notice.h"
 #include "net/tcp/runner.h"
+#include "put_agent.h"
 #include "run/envoy.h"
 #include "runs.h"
 #include "serve.h"
@@ -49,6 +50,7 @@ struct agent {
     struct server *server;
     struct runs runs;
     struct exec *exec;
+    struct put *put;
     struct exec_allow allow_exec;
     struct agreeings agreeings;
     struct ask *asks;

@@ -5,6 +5,7 @@
 #include "base/digest.h"
 #include "base/random.h"
 #include "say.h"
+#include "tokens.h"
 
 #include <coppice/error.h>
 #include <inttypes.h>
@@ -13,7 +14,6 @@
 
 /* Tokens: this bit, which agreeing, and the number of the agreement; 0: something whose end
  * is of no interest. */
-#define AGREE_TOKEN (UINT64_C(1) << 61)
 #define NUMBER_BITS 24
 
 struct agreeing {
@@ -263,7 +263,7 @@ bool agreeings_complete(struct agreeings *agreeings, uint64_t token, int status,
                         const struct cop_buf *result)
 {
     uint32_t number = (uint32_t)(token & ((1u << NUMBER_BITS) - 1));
-    if ((token >> 61) != 1)
+    if (!(token & AGREE_TOKEN))
         return false;
     struct agreeing *agreeing = find(agreeings, token);
     if (agreeing == NULL || number == 0)

@@ -4,6 +4,7 @@
 #include "agree/agree.h"
 #include "commands.h"
 #include "say.h"
+#include "tokens.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,7 +12,6 @@
 #include <unistd.h>
 
 /* Tokens of asks are not those of probes (runs.h). */
-#define ASK_TOKEN (UINT64_C(1) << 63)
 
 /* ---- replies --------------------------------------------------------------------- */
 
@@ -461,6 +461,9 @@ static void answer(struct agent *agent, const struct caller *caller, enum verb v
         return;
     case VERB_AGREE:
         agreeings_order(&agent->agreeings, caller->session, body);
+        return;
+    case VERB_PUT:
+        put_start(agent->put, caller->session, body);
         return;
     case VERB_PROBE:
         runs_start(&agent->runs, caller->session, body);

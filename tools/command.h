@@ -37,7 +37,8 @@
     X(JOIN, 20, "keeper: start a new member, which joins")                             \
     X(EXEC, 32, "agent: have members run a command; see exec.h")                       \
     X(CANCEL, 33, "agent: end the run of this number")                                 \
-    X(BCAST, 34, "agent: run broadcasts back to back; answered as PROBE")
+    X(BCAST, 34, "agent: run broadcasts back to back; answered as PROBE")              \
+    X(PUT, 35, "agent: give members a file; see put.h")
 
 enum verb {
 #define COP_VERB_ENUM(name, number, text) VERB_##name = number,

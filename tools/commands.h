@@ -23,6 +23,7 @@ enum exit_code {
     X(probe, "ask every member in a tree, and say who answered")                       \
     X(bcast, "send every member some bytes, and say who has them")                     \
     X(exec, "run a command at every member, and fold what it says")                    \
+    X(put, "give every member a file")                                                 \
     X(agree, "have all members agree on a value, while some may die")                  \
     X(view, "show who is in the cluster, and what has changed")                        \
     X(events, "show who was suspected by whom and why, and what came of it")           \

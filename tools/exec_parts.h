@@ -5,6 +5,7 @@
 #include "exec.h"
 #include "exec_agent.h"
 #include "job.h"
+#include "tokens.h"
 
 /* What the files of exec in an agent share. Nobody else includes it. */
 
@@ -60,7 +61,6 @@ struct exec {
     uint32_t handles;
 };
 
-#define EXEC_TOKEN (UINT64_C(1) << 62)
 #define EXEC_GROUP_BASE (UINT64_C(0x65780000) << 32)
 
 /* ---- exec_agent.c ---------------------------------------------------------------- */

@@ -22,6 +22,8 @@
  *   DONE     nothing more comes from any child
  *   SENT     my answer has gone up: the handle is void
  *   RESOLVE  whom does this out-of-band group consist of?  COP_REQUEST_RESOLVED
+ *   PIECE    a piece of the bulk        answered by COP_REQUEST_TAKEN
+ *   WANT     at the root: a piece of the bulk, please      COP_REQUEST_GIVE
  *
  * For one handle at one member, in this order: CHECK at most once (not at the root), RUN at
  * most once and only if the check was passed, any number of REPLY, then DONE, then SENT (at
@@ -72,9 +74,11 @@ enum cop_upcall_kind {
     COP_UPCALL_DONE,
     COP_UPCALL_SENT,
     COP_UPCALL_RESOLVE,
+    COP_UPCALL_PIECE,
+    COP_UPCALL_WANT,
 };
 #define COP_WANTS(kind) (1u << (kind))
-#define COP_WANTS_ALL 0x3fu
+#define COP_WANTS_ALL 0xffu
 
 struct cop_service {
     uint64_t id;
@@ -131,7 +135,28 @@ enum cop_bcast_flag {
     COP_BCAST_ALIVE = 4, /* only to those of the group that are not known to be dead */
     COP_BCAST_STRICT =
         8, /* a member with a lower version refuses, and that ends it all */
+    COP_BCAST_BULK = 16, /* with bulk, see below. Needs HEAL */
 };
+
+/*
+ * Bulk: any number of bytes that go with a broadcast, in chunks, down the same tree. Nobody
+ * has them in memory at once: the service at the root is asked for pieces (WANT) as they are
+ * needed, and each member's service is given them in order (PIECE) and says when it has put
+ * them away (TAKEN). A member passes a chunk on while it waits for the next, and keeps at
+ * most COP_BULK_WINDOW of them: whoever takes its time, service or child, makes it ask for
+ * fewer. RUN comes when the bulk is here and its digest is right. If it cannot be had, or the
+ * service cannot take it, RUN comes with that `status`: the service does not reply, the
+ * library does, with COP_PHASE_BULK. Whoever passed the check, and wants RUN, gets it exactly
+ * once, also if the call ends before (COP_EABORTED, COP_ETIMEDOUT, COP_ELOST): then what was
+ * taken is to be thrown away.
+ *
+ * A piece may be wanted again until COMPLETE: for a member that lost the one above it, and
+ * has missed what the next one above no longer has. So the root's bytes must stay the same.
+ */
+#define COP_BULK_WINDOW 16u
+#define COP_BULK_CHUNK (UINT32_C(128) << 10)
+#define COP_BULK_CHUNK_MAX (UINT32_C(256) << 10)
+#define COP_BULK_MAX (UINT64_C(1) << 40)
 
 /* One payload for one member (scatter); the others get that of the request. */
 struct cop_portion {
@@ -156,6 +181,10 @@ struct cop_portion {
  * COP_REQUEST_CHECKED    handle, status (not 0: refused), service_ns (0: that of the request).
  * COP_REQUEST_REPLY      handle, status, `more`; bytes and length of cop_request.
  * COP_REQUEST_RESOLVED   handle, status, targets.
+ * COP_REQUEST_TAKEN      handle, status: the next piece in order is put away, or cannot be (not
+ *                        0): then no more come.
+ * COP_REQUEST_GIVE       handle, offset, status; bytes and length of cop_request: as long as was
+ *                        wanted. Not 0: the bytes cannot be had, and the bulk fails everywhere.
  * COP_REQUEST_ABORT      target: the token of a broadcast. COMPLETE of that one: COP_EABORTED.
  *
  * CHECKED, REPLY and RESOLVED for a handle that is void get COP_ENOENT, a second one COP_ESTATE,
@@ -178,11 +207,14 @@ struct cop_coll {
     cop_time service_ns; /* how long a member may need to run it; without HEAL */
     const struct cop_portion *portions;
     uint32_t portion_count;
+    uint64_t bulk_length; /* BULK: COP_BULK_MAX at most */
+    uint32_t bulk_chunk;  /* 0: COP_BULK_CHUNK */
 
     uint64_t handle;
     int status;
     bool more;
-    cop_id *lost; /* may be NULL: who made BCAST fail with COP_ELOST */
+    uint64_t offset; /* GIVE */
+    cop_id *lost;    /* may be NULL: who made BCAST fail with COP_ELOST */
 };
 
 /* ---- upcalls --------------------------------------------------------------------- */
@@ -212,18 +244,25 @@ struct cop_upcall {
     uint32_t flags;             /* enum cop_bcast_flag; not for RESOLVE */
     uint32_t version;           /* CHECK, RUN */
     cop_id peer;                /* REPLY: whose */
-    int status;                 /* REPLY, DONE, SENT */
+    int status;                 /* REPLY, DONE, SENT; RUN: of the bulk */
     enum cop_phase phase;       /* REPLY */
     bool more;                  /* REPLY, without HEAL: another one of it follows */
     const struct cop_tag *tags; /* CHECK, RUN */
     uint32_t tag_count;
-    const uint8_t *bytes; /* CHECK, RUN: the request; REPLY; RESOLVE: the 16 bytes */
-    uint32_t length;
+    const uint8_t
+        *bytes;      /* CHECK, RUN: the request; REPLY; RESOLVE: the 16 bytes; PIECE */
+    uint32_t length; /* WANT: how many, though there are no bytes */
+    uint64_t offset; /* PIECE, WANT */
+    uint64_t bulk_length; /* with BULK */
 };
 /* Reads an UPCALL effect; borrowed from it. COP_EMALFORMED: it is none. */
 int cop_upcall(const struct cop_effect *effect, struct cop_upcall *out);
-/* The same from the record in it. */
+/* The same from the record in it; but the bytes of a PIECE are beside it (`frame.payload` of
+ * the effect), and NULL here. */
 int cop_upcall_read(const struct cop_buf *record, struct cop_upcall *out);
+/* The same with what is beside it; NULL: nothing is. */
+int cop_upcall_with(const struct cop_buf *record, const struct cop_buf *beside,
+                    struct cop_upcall *out);
 
 /*
  * The tree of a call, seen from this member: its children, and for each how many members and

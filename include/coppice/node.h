@@ -143,6 +143,8 @@ enum cop_request_kind {
     COP_REQUEST_STREAM_SEND,
     COP_REQUEST_STREAM_CLOSE,
     COP_REQUEST_STREAM_DETACH,
+    COP_REQUEST_TAKEN, /* bulk of collectives: coppice/coll.h */
+    COP_REQUEST_GIVE,
 };
 struct cop_coll;
 struct cop_stream_options;

@@ -248,8 +248,13 @@ enum cop_sim_mischief {
     COP_SIM_REPLIES_ERROR = 8,
     COP_SIM_UNREGISTERS = 16, /* instead of replying */
     COP_SIM_REPLIES_LATE = 32,
+    COP_SIM_SINK_FAILS = 64,    /* it cannot put away what comes of the bulk */
+    COP_SIM_SINK_STOPS = 128,   /* it does not say that it has */
+    COP_SIM_SOURCE_FAILS = 256, /* at the root: bytes cannot be had */
 };
-#define COP_SIM_MISCHIEF_ALL 63u
+#define COP_SIM_MISCHIEF_ALL 511u
+/* Those that need no bulk. */
+#define COP_SIM_MISCHIEF_PLAIN 63u
 
 struct cop_sim_action {
     enum cop_sim_action_kind kind;
@@ -432,7 +437,7 @@ uint64_t cop_sim_node_bytes(const struct cop_sim *sim);
  *   about B   at T send A > B token K   at T inquire A about B [timeout T]   liveness
  *   at T group A G now|lazy LIST [shape S] [token K]   at T endgroup A G [token K]   at T
  *   bcast A [group G] [token K] [timeout T] [service-time T] [plain] [last] [alive]
- *   [mischief M]
+ *   [mischief M] [bulk BYTES CHUNK]
  *   (at the end: heal all, then
  *   everyone alive probes, and must name exactly the dead) until-complete        (stop
  *   when every probe has completed, not when all is quiet)

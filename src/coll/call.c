@@ -54,7 +54,10 @@ static void free_call(struct cop__call *call)
     cop_buf_unref(call->reply);
     cop_ranks_free(&call->refusers);
     cop_ranks_free(&call->given);
-    cop_ranks_free(&call->early);
+    for (uint32_t i = 0; i < call->early_count; i++)
+        cop_buf_unref(call->early[i].bytes);
+    free(call->early);
+    cop__bulk_free(call);
     cop__tally_fini(&call->tally);
     free(call->branches);
     free(call);
@@ -129,8 +132,8 @@ int cop__coll_register(struct cop_node *node, const struct cop_service *services
 
 /* ---- telling it ------------------------------------------------------------------ */
 
-static bool wants(const struct cop_node *node, const struct cop__call *call,
-                  enum cop_upcall_kind kind)
+bool cop__call_wants(const struct cop_node *node, const struct cop__call *call,
+                     enum cop_upcall_kind kind)
 {
     const struct cop_service *service =
         call->head.kind == CALL_RUN ? cop__service_find(node, call->head.service)
@@ -138,7 +141,7 @@ static bool wants(const struct cop_node *node, const struct cop__call *call,
     return service && (service->wants & COP_WANTS(kind)) != 0;
 }
 
-static struct cop_upcall upcall_of(const struct cop__call *call,
+struct cop_upcall cop__call_upcall(const struct cop__call *call,
                                    enum cop_upcall_kind kind)
 {
     return (struct cop_upcall){
@@ -150,31 +153,57 @@ static struct cop_upcall upcall_of(const struct cop__call *call,
         .token = call->is_root ? call->token : 0,
         .flags = call->head.flags & ~CALL_KEEP,
         .version = call->head.version,
+        .bulk_length = call->head.bulk_length,
         .peer = COP_ID_NONE,
     };
 }
 
 /* CHECK or RUN: with the request and the tags that are meant here. */
 static void emit_request(struct cop_node *node, const struct cop__call *call,
-                         enum cop_upcall_kind kind)
+                         enum cop_upcall_kind kind, int status)
 {
-    struct cop_upcall upcall = upcall_of(call, kind);
+    struct cop_upcall upcall = cop__call_upcall(call, kind);
     struct cop__bytes payload = cop__head_payload(&call->head, node->self);
     cop_rank self = call->group ? cop__roll_rank(call->group->roll, node->self) : 0;
     if (call->group && self != COP_RANK_NONE)
         upcall.tags = cop__group_tags(call->group, self, &upcall.tag_count);
     upcall.bytes = payload.data;
     upcall.length = payload.length;
+    upcall.status = status;
     cop__emit_upcall(node, &upcall);
 }
 
 static void emit_status(struct cop_node *node, const struct cop__call *call,
                         enum cop_upcall_kind kind, int status)
 {
-    struct cop_upcall upcall = upcall_of(call, kind);
+    struct cop_upcall upcall = cop__call_upcall(call, kind);
     upcall.status = status;
-    if (wants(node, call, kind))
+    if (cop__call_wants(node, call, kind))
         cop__emit_upcall(node, &upcall);
+}
+
+/* Keeps what came before RUN. */
+static void keep_part(struct cop_node *node, struct cop__call *call,
+                      const struct cop__early *part, struct cop__bytes bytes)
+{
+    if (call->early_count == call->early_capacity) {
+        uint32_t capacity = call->early_capacity ? 2 * call->early_capacity : 2;
+        void *grown = realloc(call->early, capacity * sizeof *call->early);
+        if (!grown) {
+            cop__fail(node, COP_ENOMEM);
+            return;
+        }
+        call->early = grown;
+        call->early_capacity = capacity;
+    }
+    struct cop__early *kept = &call->early[call->early_count];
+    *kept = *part;
+    if (bytes.length > 0)
+        kept->bytes = cop_buf_copy(bytes.data, bytes.length);
+    if (bytes.length > 0 && !kept->bytes)
+        cop__fail(node, COP_ENOMEM);
+    else
+        call->early_count++;
 }
 
 /* K6: only between RUN and DONE. Losses that were found while passing it on wait for RUN. */
@@ -182,14 +211,13 @@ void cop__call_part(struct cop_node *node, struct cop__call *call, cop_id from,
                     int status, enum cop_phase phase, bool more,
                     struct cop__bytes bytes)
 {
-    if (!call->running && status == COP_ELOST) {
-        if (cop_ranks_push(&call->early, from))
-            cop__fail(node, COP_ENOMEM);
+    if (!call->running && (status == COP_ELOST || cop__bulk_owes_run(call))) {
+        keep_part(node, call, &(struct cop__early){from, status, phase, NULL}, bytes);
         return;
     }
-    if (!call->running || call->done || !wants(node, call, COP_UPCALL_REPLY))
+    if (!call->running || call->done || !cop__call_wants(node, call, COP_UPCALL_REPLY))
         return;
-    struct cop_upcall upcall = upcall_of(call, COP_UPCALL_REPLY);
+    struct cop_upcall upcall = cop__call_upcall(call, COP_UPCALL_REPLY);
     upcall.peer = from;
     upcall.status = status;
     upcall.phase = phase;
@@ -201,10 +229,25 @@ void cop__call_part(struct cop_node *node, struct cop__call *call, cop_id from,
 
 void cop__call_done(struct cop_node *node, struct cop__call *call, int status)
 {
+    call->gathered = true;
     if (!call->running || call->done)
         return;
     call->done = true;
     emit_status(node, call, COP_UPCALL_DONE, status);
+}
+
+/* RUN, and what came before it. */
+static void start_run(struct cop_node *node, struct cop__call *call, int status)
+{
+    call->running = true;
+    emit_request(node, call, COP_UPCALL_RUN, status);
+    for (uint32_t i = 0; i < call->early_count; i++) {
+        const struct cop__early *part = &call->early[i];
+        struct cop__bytes bytes = {NULL, 0};
+        if (part->bytes)
+            bytes = (struct cop__bytes){part->bytes->data, part->bytes->length};
+        cop__call_part(node, call, part->from, part->status, part->phase, false, bytes);
+    }
 }
 
 /* K7: whoever got RUN gets DONE and SENT, and nothing after. */
@@ -212,10 +255,14 @@ void cop__call_end(struct cop_node *node, struct cop__call *call, int status)
 {
     if (call->over)
         return;
+    /* K12: what was promised comes. */
+    if (cop__bulk_owes_run(call) && cop__call_wants(node, call, COP_UPCALL_RUN))
+        start_run(node, call, status ? status : COP_EABORTED);
     cop__call_done(node, call, status);
     if (call->running && !call->is_root)
         emit_status(node, call, COP_UPCALL_SENT, status);
     call->over = true;
+    cop__bulk_end(node, call);
     cop__timer_cancel(node, &call->timer);
     for (uint32_t i = 0; i < call->branch_count; i++)
         if (call->branches[i].owed)
@@ -228,12 +275,15 @@ void cop__call_end(struct cop_node *node, struct cop__call *call, int status)
 
 /* ---- running it ------------------------------------------------------------------ */
 
-static void forward(struct cop_node *node, struct cop__call *call)
+/* `serves`: it is for the service here, too. */
+static void forward(struct cop_node *node, struct cop__call *call, bool serves)
 {
     if (call->sweep)
         cop__heal_forward(node, call);
     else
         cop__plain_forward(node, call);
+    if (call->head.flags & COP_BCAST_BULK)
+        cop__bulk_begin(node, call, serves);
 }
 
 static void contribute(struct cop_node *node, struct cop__call *call,
@@ -248,15 +298,15 @@ static void contribute(struct cop_node *node, struct cop__call *call,
 }
 
 /* This member fails; with `tree` nobody below is asked either. */
-static void fail_here(struct cop_node *node, struct cop__call *call, int status,
-                      enum cop_phase phase, bool tree)
+static void fail_at(struct cop_node *node, struct cop__call *call, int status,
+                    enum cop_phase phase, bool tree, cop_rank at)
 {
     cop_rank self;
     cop__call_tree(node, call, &self);
     struct cop__fault fault = {
         .first = self,
         .last = self,
-        .at = COP_RANK_NONE,
+        .at = at,
         .status = status,
         .phase = (uint8_t)phase,
         .tree = tree,
@@ -264,19 +314,31 @@ static void fail_here(struct cop_node *node, struct cop__call *call, int status,
     contribute(node, call, &fault, (struct cop__bytes){NULL, 0}, false);
 }
 
+static void fail_here(struct cop_node *node, struct cop__call *call, int status,
+                      enum cop_phase phase, bool tree)
+{
+    fail_at(node, call, status, phase, tree, COP_RANK_NONE);
+}
+
+void cop__call_run(struct cop_node *node, struct cop__call *call, int status,
+                   cop_rank at)
+{
+    if (cop__call_wants(node, call, COP_UPCALL_RUN))
+        start_run(node, call, status);
+    if (status)
+        fail_at(node, call, status, COP_PHASE_BULK, false, at);
+    else if (!call->running)
+        contribute(node, call, NULL, (struct cop__bytes){NULL, 0}, false);
+    if (call->gathered)
+        cop__call_done(node, call, 0);
+}
+
 /* K5: those below first, for they need the time; then the service here. */
 static void proceed(struct cop_node *node, struct cop__call *call)
 {
-    forward(node, call);
-    if (!wants(node, call, COP_UPCALL_RUN)) {
-        contribute(node, call, NULL, (struct cop__bytes){NULL, 0}, false);
-        return;
-    }
-    call->running = true;
-    emit_request(node, call, COP_UPCALL_RUN);
-    for (uint32_t i = 0; i < call->early.count; i++)
-        cop__call_part(node, call, call->early.items[i], COP_ELOST, COP_PHASE_REPLY,
-                       false, (struct cop__bytes){NULL, 0});
+    forward(node, call, true);
+    if (!call->bulk)
+        cop__call_run(node, call, 0, COP_RANK_NONE);
 }
 
 /* K3: what is wrong before the service is asked, it never hears of. With HEAL those below a
@@ -288,7 +350,7 @@ static void fail_before(struct cop_node *node, struct cop__call *call, int statu
     if (phase == COP_PHASE_VERSION)
         stops = (call->head.flags & COP_BCAST_STRICT) != 0;
     if (!stops)
-        forward(node, call);
+        forward(node, call, false);
     fail_here(node, call, status, phase, stops);
 }
 
@@ -304,9 +366,9 @@ static void begin(struct cop_node *node, struct cop__call *call)
     } else if (call->head.version > service->version) {
         call->lowest = service->version;
         fail_before(node, call, COP_EVERSION, COP_PHASE_VERSION);
-    } else if (!call->is_root && wants(node, call, COP_UPCALL_CHECK)) {
+    } else if (!call->is_root && cop__call_wants(node, call, COP_UPCALL_CHECK)) {
         call->checking = true;
-        emit_request(node, call, COP_UPCALL_CHECK);
+        emit_request(node, call, COP_UPCALL_CHECK, 0);
     } else {
         proceed(node, call);
     }
@@ -319,7 +381,7 @@ void cop__call_begin(struct cop_node *node, struct cop__call *call)
     cop__calls_leave(node);
 }
 
-static void settle(struct cop_node *node, struct cop__call *call)
+void cop__call_settle(struct cop_node *node, struct cop__call *call)
 {
     if (call->over)
         return;
@@ -349,7 +411,7 @@ static int checked(struct cop_node *node, const struct cop_coll *coll)
         fail_here(node, call, coll->status, COP_PHASE_CHECK, true);
     else
         proceed(node, call);
-    settle(node, call);
+    cop__call_settle(node, call);
     cop__calls_leave(node);
     return 0;
 }
@@ -398,7 +460,7 @@ static int reply(struct cop_node *node, const struct cop_request *request)
         fail_here(node, call, request->coll->status, COP_PHASE_RUN, false);
     else
         contribute(node, call, NULL, bytes, request->coll->more);
-    settle(node, call);
+    cop__call_settle(node, call);
     cop__calls_leave(node);
     return 0;
 }
@@ -420,10 +482,11 @@ static int unregister(struct cop_node *node, uint64_t id)
         if (call->checking) {
             call->checking = false;
             fail_before(node, call, COP_ENOENT, COP_PHASE_SERVICE);
-        } else if (call->running && !call->replied) {
+        } else if ((call->running || call->bulk) && !call->replied) {
+            cop__bulk_unserve(node, call);
             fail_here(node, call, COP_ENOENT, COP_PHASE_SERVICE, false);
         }
-        settle(node, call);
+        cop__call_settle(node, call);
     }
     cop__calls_leave(node);
     return 0;
@@ -457,7 +520,9 @@ int cop__coll_submit(struct cop_node *node, const struct cop_request *request)
     const struct cop_coll *coll = request->coll;
     if (request->kind == COP_REQUEST_ABORT)
         return abort_call(node, request->target);
-    if (request->kind < COP_REQUEST_SERVICE || request->kind > COP_REQUEST_RESOLVED)
+    bool bulk = request->kind == COP_REQUEST_TAKEN || request->kind == COP_REQUEST_GIVE;
+    if (!bulk &&
+        (request->kind < COP_REQUEST_SERVICE || request->kind > COP_REQUEST_RESOLVED))
         return COP_ENOENT;
     if (!coll)
         return COP_EINVAL;
@@ -476,6 +541,10 @@ int cop__coll_submit(struct cop_node *node, const struct cop_request *request)
         return checked(node, coll);
     case COP_REQUEST_REPLY:
         return reply(node, request);
+    case COP_REQUEST_TAKEN:
+        return cop__bulk_taken(node, coll);
+    case COP_REQUEST_GIVE:
+        return cop__bulk_give(node, request);
     default:
         return cop__group_resolve(node, request);
     }

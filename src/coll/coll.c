@@ -70,6 +70,7 @@ static void digest_call(const struct cop__call *call, struct cop__digest *digest
                                  (uint64_t)call->forwarded << 4 |
                                  (uint64_t)call->refusers.count << 8);
     cop__digest_word(digest, call->tally.count);
+    cop__bulk_digest(call, digest);
     for (uint32_t i = 0; i < call->branch_count; i++)
         cop__digest_word(digest, (uint64_t)call->branches[i].rank << 1 |
                                      call->branches[i].owed);
@@ -101,10 +102,10 @@ static const char *check_call(const struct cop_node *node, const struct cop__cal
         return "coll: runs before it was checked";
     if (call->done && !call->running)
         return "coll: done without having run";
+    if (call->sweep && cop__sweep_user(call->sweep) != call)
+        return "coll: a call and its sweep do not know each other";
     if (call->sweep)
-        return cop__sweep_user(call->sweep) == call
-                   ? NULL
-                   : "coll: a call and its sweep do not know each other";
+        return cop__bulk_check(node, call);
     for (uint32_t i = 0; i < call->branch_count; i++) {
         if (!call->branches[i].owed)
             continue;
@@ -155,7 +156,7 @@ static size_t bytes(const struct cop_node *node)
         sum += group_bytes(group);
     for (const struct cop__call *call = colls->calls; call; call = call->next)
         sum += sizeof *call + call->branch_count * sizeof *call->branches +
-               call->tally.capacity * sizeof *call->tally.items;
+               call->tally.capacity * sizeof *call->tally.items + cop__bulk_bytes(call);
     return sum;
 }
 
@@ -167,6 +168,8 @@ const struct cop__layer cop__coll_layer = {
     .on_change = on_change,
     .on_view = on_view,
     .on_submit = cop__coll_submit,
+    .settle = cop__bulks_settle,
+    .settles_always = true,
     .digest = digest_state,
     .check = check,
     .bytes = bytes,

@@ -21,5 +21,7 @@ int cop__coll_register(struct cop_node *node, const struct cop_service *services
                        uint32_t count);
 
 cop__handler cop__on_call, cop__on_returned, cop__on_cancel;
+/* bulk */
+cop__handler cop__on_pull, cop__on_chunk;
 
 #endif

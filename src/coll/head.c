@@ -23,7 +23,7 @@ struct cop_buf *cop__head_encode(const struct cop__head *head)
 {
     size_t size = FIXED + 4 + (size_t)head->excluded.count * 4 + 4 +
                   head->definition.length + 4 + head->payload.length + 4 +
-                  head->portions.length;
+                  head->portions.length + (head->flags & COP_BCAST_BULK ? 12 : 0);
     struct cop_buf *buf = cop_buf_create(size);
     if (!buf)
         return NULL;
@@ -48,7 +48,20 @@ struct cop_buf *cop__head_encode(const struct cop__head *head)
     cop__put_bytes(&writer, head->definition);
     cop__put_bytes(&writer, head->payload);
     cop__put_bytes(&writer, head->portions);
+    if (head->flags & COP_BCAST_BULK) {
+        cop__put_u64(&writer, head->bulk_length);
+        cop__put_u32(&writer, head->bulk_chunk);
+    }
     return buf;
+}
+
+static bool is_bulk_possible(const struct cop__head *head)
+{
+    return !(head->flags & COP_BCAST_BULK) ||
+           ((head->flags & COP_BCAST_HEAL) && head->kind == CALL_RUN &&
+            head->bulk_length <= COP_BULK_MAX && head->bulk_chunk > 0 &&
+            head->bulk_chunk <= COP_BULK_CHUNK_MAX &&
+            head->bulk_length / head->bulk_chunk < INT32_MAX);
 }
 
 static bool is_possible(const struct cop__head *head)
@@ -57,7 +70,8 @@ static bool is_possible(const struct cop__head *head)
            head->op < COP_OPS && head->service_ns <= COP__SWEEP_TIMEOUT_MAX &&
            (head->op != COP_OP_TOP ||
             (head->argument > 0 && head->argument <= COP_TOP_MAX)) &&
-           (head->kind == CALL_RUN || head->origin == GROUP_REGULAR);
+           (head->kind == CALL_RUN || head->origin == GROUP_REGULAR) &&
+           is_bulk_possible(head);
 }
 
 int cop__head_decode(struct cop__bytes bytes, struct cop__head *out)
@@ -84,6 +98,9 @@ int cop__head_decode(struct cop__bytes bytes, struct cop__head *out)
     head.definition = cop__get_bytes(&reader);
     head.payload = cop__get_bytes(&reader);
     head.portions = cop__get_bytes(&reader);
+    bool bulk = (head.flags & COP_BCAST_BULK) != 0;
+    head.bulk_length = bulk ? cop__get_u64(&reader) : 0;
+    head.bulk_chunk = bulk ? cop__get_u32(&reader) : 0;
     if (!cop__reader_is_done(&reader) || !is_possible(&head))
         return COP_EMALFORMED;
     *out = head;

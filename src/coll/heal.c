@@ -155,6 +155,7 @@ static void on_part(struct cop_node *node, struct cop__sweep *sweep, cop_rank ra
     struct cop__fault fault = {.status = status, .phase = COP_PHASE_REPLY};
     if (!call || call->over)
         return;
+    cop__bulk_release(call, cop__sweep_id(sweep, rank));
     if (status == 0) {
         if (cop__verdict_decode(payload, &record))
             return;
@@ -325,8 +326,8 @@ static void on_complete(struct cop_node *node, struct cop__sweep *sweep, int sta
     if (status == COP_EABORTED) {
         struct cop__end none = {.tally = &call->tally};
         cop__call_done(node, call, status);
-        cop__call_report(node, call,
-                           call->strict_failed ? COP_EVERSION : COP_EABORTED, &none);
+        cop__call_report(node, call, call->strict_failed ? COP_EVERSION : COP_EABORTED,
+                         &none);
     } else {
         /* K3: also if all the rest is in before it could be aborted. */
         report(node, sweep, call, call->strict_failed ? COP_EVERSION : status);

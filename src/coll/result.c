@@ -11,15 +11,20 @@
 
 /* ---- upcalls --------------------------------------------------------------------- */
 
-void cop__emit_upcall(struct cop_node *node, struct cop_upcall *upcall)
+/* PIECE and WANT say how many bytes there are, or should be, and have none themselves. */
+static bool has_bytes(const struct cop_upcall *upcall)
+{
+    return upcall->kind != COP_UPCALL_PIECE && upcall->kind != COP_UPCALL_WANT;
+}
+
+static struct cop_buf *encode_upcall(const struct cop_upcall *upcall)
 {
     size_t tags = (size_t)upcall->tag_count * sizeof(struct cop_tag);
-    size_t size = 1 + 4 * 8 + 5 * 4 + 2 + 4 + tags + 4 + upcall->length;
+    uint32_t length = has_bytes(upcall) ? upcall->length : 0;
+    size_t size = 1 + 4 * 8 + 5 * 4 + 2 + 4 + tags + 4 + length + 2 * 8 + 4;
     struct cop_buf *buf = cop_buf_create(size);
-    if (!buf) {
-        cop__fail(node, COP_ENOMEM);
-        return;
-    }
+    if (!buf)
+        return NULL;
     struct cop__writer writer = cop__writer(buf->data, size);
     cop__put_u8(&writer, (uint8_t)upcall->kind);
     cop__put_u64(&writer, upcall->handle);
@@ -36,15 +41,57 @@ void cop__emit_upcall(struct cop_node *node, struct cop_upcall *upcall)
     cop__put_list(&writer,
                   (struct cop__list){(const uint8_t *)upcall->tags, upcall->tag_count},
                   sizeof(struct cop_tag));
-    cop__put_bytes(&writer, (struct cop__bytes){upcall->bytes, upcall->length});
-    cop__emit_service(node, upcall->handle, upcall->status, buf);
+    cop__put_bytes(&writer, (struct cop__bytes){upcall->bytes, length});
+    cop__put_u64(&writer, upcall->offset);
+    cop__put_u64(&writer, upcall->bulk_length);
+    cop__put_u32(&writer, upcall->length);
+    return buf;
+}
+
+void cop__emit_upcall(struct cop_node *node, struct cop_upcall *upcall)
+{
+    struct cop_buf *buf = encode_upcall(upcall);
+    if (buf)
+        cop__emit_service(node, upcall->handle, upcall->status, buf);
+    else
+        cop__fail(node, COP_ENOMEM);
+}
+
+void cop__emit_bulk(struct cop_node *node, struct cop_upcall *upcall,
+                    struct cop_buf *chunk)
+{
+    struct cop_buf *buf = encode_upcall(upcall);
+    if (buf) {
+        cop__emit_piece(node, upcall->handle, buf, chunk);
+    } else {
+        cop_buf_unref(chunk);
+        cop__fail(node, COP_ENOMEM);
+    }
 }
 
 int cop_upcall(const struct cop_effect *effect, struct cop_upcall *out)
 {
     if (effect->kind != COP_EFFECT_UPCALL || !effect->result)
         return COP_EMALFORMED;
-    return cop_upcall_read(effect->result, out);
+    return cop_upcall_with(effect->result, effect->frame.payload, out);
+}
+
+int cop_upcall_with(const struct cop_buf *record, const struct cop_buf *beside,
+                    struct cop_upcall *out)
+{
+    struct cop_upcall upcall;
+    struct cop__msg_chunk chunk;
+    int error = cop_upcall_read(record, &upcall);
+    if (error)
+        return error;
+    if (upcall.kind == COP_UPCALL_PIECE) {
+        if (!beside || cop__decode_chunk(beside->data, beside->length, &chunk) ||
+            chunk.data.length != upcall.length)
+            return COP_EMALFORMED;
+        upcall.bytes = chunk.data.data;
+    }
+    *out = upcall;
+    return 0;
 }
 
 int cop_upcall_read(const struct cop_buf *record, struct cop_upcall *out)
@@ -65,12 +112,14 @@ int cop_upcall_read(const struct cop_buf *record, struct cop_upcall *out)
     upcall.more = cop__get_u8(&reader) != 0;
     struct cop__list tags = cop__get_list(&reader, sizeof(struct cop_tag));
     struct cop__bytes bytes = cop__get_bytes(&reader);
+    upcall.offset = cop__get_u64(&reader);
+    upcall.bulk_length = cop__get_u64(&reader);
+    upcall.length = cop__get_u32(&reader);
     if (!cop__reader_is_done(&reader))
         return COP_EMALFORMED;
     upcall.tags = (const struct cop_tag *)(const void *)tags.data;
     upcall.tag_count = tags.count;
-    upcall.bytes = bytes.data;
-    upcall.length = bytes.length;
+    upcall.bytes = has_bytes(&upcall) ? bytes.data : NULL;
     *out = upcall;
     return 0;
 }

@@ -7,7 +7,24 @@
 
 /* Calls that begin here. */
 
-#define FLAGS (COP_BCAST_HEAL | COP_BCAST_LAST | COP_BCAST_ALIVE | COP_BCAST_STRICT)
+#define FLAGS                                                                          \
+    (COP_BCAST_HEAL | COP_BCAST_LAST | COP_BCAST_ALIVE | COP_BCAST_STRICT |            \
+     COP_BCAST_BULK)
+
+/* Somebody here must have the bytes. */
+static bool is_bulk_possible(const struct cop_node *node, const struct cop_coll *coll,
+                             const struct cop__group *group)
+{
+    const struct cop_service *service =
+        cop__service_find(node, group ? group->service : coll->service.id);
+    uint64_t chunk = coll->bulk_chunk ? coll->bulk_chunk : COP_BULK_CHUNK;
+    if (!(coll->flags & COP_BCAST_BULK))
+        return true;
+    return (coll->flags & COP_BCAST_HEAL) && service &&
+           (service->wants & COP_WANTS(COP_UPCALL_WANT)) &&
+           coll->bulk_length <= COP_BULK_MAX && chunk <= COP_BULK_CHUNK_MAX &&
+           coll->bulk_length / chunk < INT32_MAX;
+}
 
 static int check_bcast(const struct cop_node *node, const struct cop_request *request,
                        const struct cop__group *group)
@@ -21,7 +38,8 @@ static int check_bcast(const struct cop_node *node, const struct cop_request *re
         coll->service_ns > COP__SWEEP_TIMEOUT_MAX ||
         (coll->op == COP_OP_TOP &&
          (coll->argument == 0 || coll->argument > COP_TOP_MAX)) ||
-        (last && (!group || group->creator != node->self)))
+        (last && (!group || group->creator != node->self)) ||
+        !is_bulk_possible(node, coll, group))
         return COP_EINVAL;
     if (!group && (coll->flags & COP_BCAST_ALIVE) && (coll->flags & COP_BCAST_HEAL))
         return COP_EINVAL; /* the dead of the view are named, not asked, anyway */
@@ -145,6 +163,8 @@ static struct cop__head head_of(const struct cop_node *node,
     head.argument = coll->argument;
     head.service_ns = coll->service_ns;
     head.payload = (struct cop__bytes){request->bytes, request->length};
+    head.bulk_length = coll->bulk_length;
+    head.bulk_chunk = coll->bulk_chunk ? coll->bulk_chunk : COP_BULK_CHUNK;
     return head;
 }
 

@@ -77,6 +77,8 @@ struct cop__head {
     struct cop__bytes definition;
     struct cop__bytes payload;
     struct cop__bytes portions;
+    uint64_t bulk_length; /* these only with COP_BCAST_BULK */
+    uint32_t bulk_chunk;
 };
 struct cop_buf *cop__head_encode(const struct cop__head *head);
 int cop__head_decode(struct cop__bytes bytes, struct cop__head *out);
@@ -90,6 +92,14 @@ struct cop__branch {
     cop_rank rank;
     bool owed;
     cop_time asked, deadline;
+};
+
+/* What came of a child before RUN: told after it. */
+struct cop__early {
+    cop_id from;
+    int status;
+    enum cop_phase phase;
+    struct cop_buf *bytes; /* may be NULL */
 };
 
 /*
@@ -111,7 +121,11 @@ struct cop__call {
     cop_time service_ns;
     uint32_t lowest; /* my version, if it is too low */
     bool is_root, checking, running, done, replied, over;
-    struct cop_ranks early; /* lost while it was passed on, before RUN */
+    struct cop__early
+        *early; /* lost while it was passed on; with bulk, all before RUN */
+    uint32_t early_count, early_capacity;
+    bool gathered; /* with bulk: DONE is due as soon as RUN was given */
+    struct cop__bulk *bulk;
     /* With HEAL: */
     struct cop__sweep *sweep;
     bool strict_failed;        /* at the root: somebody's version is too low */
@@ -221,8 +235,40 @@ void cop__call_part(struct cop_node *node, struct cop__call *call, cop_id from,
                     int status, enum cop_phase phase, bool more,
                     struct cop__bytes bytes);
 void cop__emit_upcall(struct cop_node *node, struct cop_upcall *upcall);
+/* PIECE: its bytes are those of a CHUNK; takes over the reference to that. */
+void cop__emit_bulk(struct cop_node *node, struct cop_upcall *upcall,
+                    struct cop_buf *chunk);
 struct cop_tree cop__call_tree(const struct cop_node *node,
                                const struct cop__call *call, cop_rank *self);
+
+/* RUN; `status` not 0: of its bulk, which failed `at`, and the library replies. */
+void cop__call_run(struct cop_node *node, struct cop__call *call, int status,
+                   cop_rank at);
+/* Acts if there is nobody to wait for. */
+void cop__call_settle(struct cop_node *node, struct cop__call *call);
+bool cop__call_wants(const struct cop_node *node, const struct cop__call *call,
+                     enum cop_upcall_kind kind);
+struct cop_upcall cop__call_upcall(const struct cop__call *call,
+                                   enum cop_upcall_kind kind);
+
+/* bulk.c, pull.c */
+/* It was passed on. `serves`: the service here is to get it, too. */
+void cop__bulk_begin(struct cop_node *node, struct cop__call *call, bool serves);
+/* Whether RUN is promised and not given yet. */
+bool cop__bulk_owes_run(const struct cop__call *call);
+/* The service here gets no more of it. */
+void cop__bulk_unserve(struct cop_node *node, struct cop__call *call);
+void cop__bulk_end(struct cop_node *node, struct cop__call *call);
+void cop__bulk_free(struct cop__call *call);
+/* A child has answered, or is lost: it needs nothing more from me. */
+void cop__bulk_release(struct cop__call *call, cop_id child);
+int cop__bulk_taken(struct cop_node *node, const struct cop_coll *coll);
+int cop__bulk_give(struct cop_node *node, const struct cop_request *request);
+/* At the end of each step. */
+void cop__bulks_settle(struct cop_node *node);
+const char *cop__bulk_check(const struct cop_node *node, const struct cop__call *call);
+void cop__bulk_digest(const struct cop__call *call, struct cop__digest *digest);
+size_t cop__bulk_bytes(const struct cop__call *call);
 
 /* heal.c: the same over a sweep */
 int cop__heal_start(struct cop_node *node, const struct cop_request *request,

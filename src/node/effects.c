@@ -168,6 +168,20 @@ void cop__emit_stream(struct cop_node *node, uint64_t stream, struct cop_buf *ev
     effect->result = event;
 }
 
+void cop__emit_piece(struct cop_node *node, uint64_t handle, struct cop_buf *record,
+                     struct cop_buf *bytes)
+{
+    struct cop_effect *effect = append(node, COP_EFFECT_UPCALL);
+    if (!effect) {
+        cop_buf_unref(record);
+        cop_buf_unref(bytes);
+        return;
+    }
+    effect->token = handle;
+    effect->result = record;
+    effect->frame.payload = bytes;
+}
+
 void cop__emit_view(struct cop_node *node)
 {
     struct cop_effect *effect = append(node, COP_EFFECT_VIEW);

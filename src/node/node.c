@@ -207,7 +207,8 @@ static bool ends_something(enum cop_request_kind kind)
 {
     return kind == COP_REQUEST_ABORT || kind == COP_REQUEST_CHECKED ||
            kind == COP_REQUEST_REPLY || kind == COP_REQUEST_RESOLVED ||
-           kind == COP_REQUEST_UNSERVICE;
+           kind == COP_REQUEST_UNSERVICE || kind == COP_REQUEST_TAKEN ||
+           kind == COP_REQUEST_GIVE;
 }
 
 static int submit(struct cop_node *node, const struct cop_request *request)
@@ -221,8 +222,10 @@ static int submit(struct cop_node *node, const struct cop_request *request)
             return error;
     }
     /* Of collectives only one layer knows: what it does not find is not there. */
-    bool collective =
-        request->kind >= COP_REQUEST_SERVICE && request->kind <= COP_REQUEST_RESOLVED;
+    bool collective = (request->kind >= COP_REQUEST_SERVICE &&
+                       request->kind <= COP_REQUEST_RESOLVED) ||
+                      request->kind == COP_REQUEST_TAKEN ||
+                      request->kind == COP_REQUEST_GIVE;
     return collective ? COP_ENOENT : COP_EINVAL;
 }
 
@@ -323,10 +326,11 @@ static int take_event(struct cop_node *node, const struct cop_event *event)
 
 static void settle(struct cop_node *node)
 {
-    if (!cop__has_views(node))
+    bool views = cop__has_views(node);
+    if (!views && node->unsettled == 0)
         return;
     EACH_LAYER(node, layer)
-    if (layer->settle)
+    if (layer->settle && (views || layer->settles_always))
         layer->settle(node);
 }
 

@@ -60,8 +60,10 @@ struct cop__layer {
     void (*on_detour)(struct cop_node *node, cop_id peer);
     /* Another view is installed; the node has the new one already. */
     void (*on_view)(struct cop_node *node, const struct cop_view *old);
-    /* At the end of every step: what was noticed in it is acted upon. */
+    /* At the end of every step: what was noticed in it is acted upon. Where the view is fixed
+     * only of those that say so, and while something is `unsettled`. */
     void (*settle)(struct cop_node *node);
+    bool settles_always;
     /* COP_ENOENT: not a request of mine. */
     int (*on_submit)(struct cop_node *node, const struct cop_request *request);
     void (*digest)(const struct cop_node *node, struct cop__digest *digest);
@@ -128,6 +130,7 @@ struct cop_node {
     int failed; /* 0, or why the node stopped for good */
     bool started;
     bool congested;
+    uint32_t unsettled;           /* things that are to be looked at after every step */
     uint16_t offsets[COP__SLOTS]; /* of the layers' states, from the node's start */
 };
 
@@ -189,6 +192,9 @@ void cop__emit_service(struct cop_node *node, uint64_t handle, int status,
                        struct cop_buf *record);
 /* Something of a stream for the application; takes over the reference to `event`. */
 void cop__emit_stream(struct cop_node *node, uint64_t stream, struct cop_buf *event);
+/* The same with bytes beside it: takes over the reference to `bytes`, too. */
+void cop__emit_piece(struct cop_node *node, uint64_t handle, struct cop_buf *record,
+                     struct cop_buf *bytes);
 /* The view that is installed now. */
 void cop__emit_view(struct cop_node *node);
 /* DEGRADED or OUT. */

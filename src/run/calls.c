@@ -386,7 +386,7 @@ int cop_go_on(struct cop_run *run, cop_epoch epoch,
     call->request.target = epoch;
     call->done = done;
     call->context = context;
-    return make_call(run, call);
+    return cop__call_make(run, call);
 }
 
 static struct cop__call *new_inquiry(cop_id member, cop_time timeout_ns)

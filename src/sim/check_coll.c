@@ -21,7 +21,9 @@
 #define NAME "coll"
 #define GENEROUS_NS (5 * COP_SEC)
 #define SLACK_NS (50 * COP_MSEC)
-#define LATE (COP_SIM_NEVER_REPLIES | COP_SIM_UNREGISTERS | COP_SIM_REPLIES_LATE)
+#define LATE                                                                           \
+    (COP_SIM_NEVER_REPLIES | COP_SIM_UNREGISTERS | COP_SIM_REPLIES_LATE |              \
+     COP_SIM_SINK_STOPS)
 
 struct group {
     cop_id node;
@@ -288,8 +290,9 @@ static void on_upcall(void *of, struct cop_sim *sim, cop_id node,
         [COP_UPCALL_SENT] = STAGE_SENT,
     };
     struct state *state = of;
-    if (upcall->kind == COP_UPCALL_RESOLVE)
-        return;
+    if (upcall->kind == COP_UPCALL_RESOLVE || upcall->kind == COP_UPCALL_PIECE ||
+        upcall->kind == COP_UPCALL_WANT)
+        return; /* of bulk check_bulk.c knows */
     struct run *run = find_run(state, sim, node, upcall->handle);
     bool first =
         upcall->kind == COP_UPCALL_CHECK || (upcall->kind == COP_UPCALL_RUN && !run);

@@ -198,7 +198,7 @@ static void answer_all(struct cop__world *world, uint32_t id, uint8_t cut)
         uint8_t left = cut == COP__MOVE_WHOLE ? cut : (uint8_t)(cut - sends);
         if (!world->nodes[id].actor || world->sim.failure[0])
             break;
-        cop__service_request(&world->sim, &world->answers[i]);
+        cop__service_request(&world->sim, id, &world->answers[i]);
         struct cop_event event = {.kind = COP_EVENT_SUBMIT,
                                   .request = &world->sim.ask.request};
         step(world, id, &event, left);
@@ -564,7 +564,8 @@ int cop__world_create(const struct cop_sim_explore *config, struct cop__world **
     const struct cop_sim_checker *const with_views[] = {cop_sim_checker_node(),
                                                         cop_sim_checker_member(), NULL};
     const struct cop_sim_checker *const collective[] = {cop_sim_checker_node(),
-                                                        cop_sim_checker_coll(), NULL};
+                                                        cop_sim_checker_coll(),
+                                                        cop__bulk_checker(), NULL};
     const struct cop_sim_checker *const agreeing[] = {cop_sim_checker_node(),
                                                       cop_sim_checker_member(),
                                                       cop_sim_checker_agree(), NULL};

@@ -85,6 +85,20 @@ static bool parse_flag(struct cop__words *words, struct cop_coll *coll)
     return true;
 }
 
+static bool parse_bulk(struct cop__words *words, struct cop_coll *coll)
+{
+    uint64_t chunk;
+    if (!cop__word_number(words, "the length of the bulk", COP_BULK_MAX,
+                          &coll->bulk_length) ||
+        !cop__word_number(words, "the length of a chunk", COP__SIM_CHUNK_MAX, &chunk))
+        return false;
+    if (chunk == 0)
+        return cop__words_wrong(words, "a chunk has at least one byte");
+    coll->bulk_chunk = (uint32_t)chunk;
+    coll->flags |= COP_BCAST_BULK;
+    return true;
+}
+
 /* An option with a value; *good is false if the value is wrong. */
 static bool parse_option(struct cop__words *words, struct cop_sim_action *action,
                          bool *good)
@@ -103,6 +117,8 @@ static bool parse_option(struct cop__words *words, struct cop_sim_action *action
     } else if (cop__word_is(words, "mischief")) {
         *good = cop__word_number(words, "mischief", COP_SIM_MISCHIEF_ALL, &mischief);
         action->mischief = *good ? (uint32_t)mischief : 0;
+    } else if (cop__word_is(words, "bulk")) {
+        *good = parse_bulk(words, &action->coll);
     } else {
         return false;
     }
@@ -167,6 +183,10 @@ static void print_bcast(const struct cop_sim_action *action, char *out, size_t s
     for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
         if ((action->coll.flags & flags[i].flag) && used < size)
             used += (size_t)snprintf(out + used, size - used, " %s", flags[i].word);
+    if ((action->coll.flags & COP_BCAST_BULK) && used < size)
+        used += (size_t)snprintf(out + used, size - used, " bulk %llu %u",
+                                 (unsigned long long)action->coll.bulk_length,
+                                 (unsigned)action->coll.bulk_chunk);
     if (!(action->coll.flags & COP_BCAST_HEAL) && used < size)
         snprintf(out + used, size - used, " plain");
 }

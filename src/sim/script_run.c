@@ -113,7 +113,8 @@ static int make(struct run *run)
     const struct cop_sim_checker *const checkers[] = {cop_sim_checker_node(),
                                                       cop_sim_checker_probe(), NULL};
     const struct cop_sim_checker *const collective[] = {cop_sim_checker_node(),
-                                                        cop_sim_checker_coll(), NULL};
+                                                        cop_sim_checker_coll(),
+                                                        cop__bulk_checker(), NULL};
     const struct cop_sim_checker *const with_views[] = {
         cop_sim_checker_node(),  cop_sim_checker_member(), cop_sim_checker_letter(),
         cop_sim_checker_guard(), cop_sim_checker_drain(),  NULL};

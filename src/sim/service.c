@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/world.h"
 
+#include "base/random.h"
 #include "wire/codec.h"
 
 #include <stdlib.h>
@@ -26,6 +27,7 @@ struct cop__work {
     uint64_t handle;
     struct cop__job job;
     uint64_t sum; /* of the replies from below, without HEAL */
+    bool replies; /* when nothing more comes from below */
 };
 
 const struct cop_service *cop__sim_services(const struct cop_sim *sim, uint32_t *count)
@@ -125,13 +127,13 @@ const struct cop_request *cop__service_prepare(struct cop_sim *sim,
     return &ask->request;
 }
 
-/* kind, handle, status, more, service, its time, targets, bytes. */
+/* kind, handle, status, more, service, its time, offset, targets, bytes. */
 int cop_sim_answer(struct cop_sim *sim, cop_id node, const struct cop_request *request,
                    cop_time delay_ns)
 {
     const struct cop_coll *coll = request->coll;
     struct cop__sim_event *event = cop__sim_event(sim, COP__SIM_ANSWER, node, node);
-    size_t size = 4 + 8 + 4 + 1 + 8 + 8 + 4 + (size_t)coll->target_count * 4 + 4 +
+    size_t size = 4 + 8 + 4 + 1 + 8 + 8 + 8 + 4 + (size_t)coll->target_count * 4 + 4 +
                   request->length;
     struct cop_buf *buf = event ? cop_buf_create(size) : NULL;
     if (!buf) {
@@ -148,6 +150,7 @@ int cop_sim_answer(struct cop_sim *sim, cop_id node, const struct cop_request *r
     cop__put_u8(&writer, coll->more);
     cop__put_u64(&writer, coll->service.id);
     cop__put_u64(&writer, coll->service_ns);
+    cop__put_u64(&writer, coll->offset);
     cop__put_u32(&writer, coll->target_count);
     for (uint32_t i = 0; i < coll->target_count; i++)
         cop__put_u32(&writer, coll->targets[i].node);
@@ -171,6 +174,7 @@ const struct cop_request *cop__service_decode(struct cop_sim *sim,
     ask->coll.more = cop__get_u8(&reader) != 0;
     ask->coll.service.id = cop__get_u64(&reader);
     ask->coll.service_ns = cop__get_u64(&reader);
+    ask->coll.offset = cop__get_u64(&reader);
     uint32_t targets = cop__get_u32(&reader);
     if (targets > 0) {
         struct cop_sim_set none = {.count = 0};
@@ -234,6 +238,18 @@ static uint32_t replies(struct cop_sim *sim, cop_id id, uint64_t handle,
     return cop__service_errs(sim, job, id, COP_SIM_REPLIES_TWICE) ? 2 : 1;
 }
 
+static void remember(struct cop_sim *sim, cop_id id, const struct cop_upcall *upcall,
+                     const struct cop__job *job)
+{
+    struct cop__work work = {.node = id,
+                             .life = sim->nodes[id].life,
+                             .handle = upcall->handle,
+                             .job = *job,
+                             .sum = cop_probe_fingerprint(id)};
+    if (!find_work(sim, id, upcall->handle))
+        add_work(sim, &work);
+}
+
 static uint32_t on_run(struct cop_sim *sim, cop_id id, const struct cop_upcall *upcall,
                        const struct cop__job *job,
                        struct cop__answer out[COP__ANSWERS_MAX])
@@ -242,13 +258,56 @@ static uint32_t on_run(struct cop_sim *sim, cop_id id, const struct cop_upcall *
                                  draw(sim, job, id, 104, 2) == 0);
     if (at_once)
         return replies(sim, id, upcall->handle, job, cop_probe_fingerprint(id), out);
-    struct cop__work work = {.node = id,
-                             .life = sim->nodes[id].life,
-                             .handle = upcall->handle,
-                             .job = *job,
-                             .sum = cop_probe_fingerprint(id)};
-    add_work(sim, &work);
+    remember(sim, id, upcall, job);
+    struct cop__work *work = find_work(sim, id, upcall->handle);
+    if (work)
+        work->replies = true;
     return 0;
+}
+
+/* ---- bulk ------------------------------------------------------------------------ */
+
+uint8_t cop__bulk_byte(cop_id root, uint64_t token, uint64_t offset)
+{
+    return (uint8_t)cop__mix64(token * 65536 + root + (offset << 40));
+}
+
+/*
+ * Pieces are put away after a while that a service draws once for all of them, so that they
+ * are in order. What the mischief of a request is only who got CHECK or broadcasts knows.
+ */
+static uint32_t on_bulk(struct cop_sim *sim, cop_id id, const struct cop_upcall *upcall,
+                        const struct cop__job *job,
+                        struct cop__answer out[COP__ANSWERS_MAX])
+{
+    bool at_root = upcall->kind == COP_UPCALL_WANT;
+    uint64_t fails_at = draw(sim, job, id, 106, upcall->bulk_length + 1);
+    bool late = upcall->offset + upcall->length > fails_at;
+    out[0] = (struct cop__answer){
+        .kind = at_root ? COP_REQUEST_GIVE : COP_REQUEST_TAKEN,
+        .handle = upcall->handle,
+        .value = job->token,
+        .offset = upcall->offset,
+        .length = upcall->length,
+        .delay_ns = draw(sim, job, id, 107, 3) ? 0 : draw(sim, job, id, 108, SPREAD_NS),
+    };
+    if (at_root && late && cop__service_errs(sim, job, id, COP_SIM_SOURCE_FAILS))
+        out[0].status = COP_EIO;
+    if (!at_root && late && cop__service_errs(sim, job, id, COP_SIM_SINK_FAILS))
+        out[0].status = COP_EIO;
+    return !at_root && late && cop__service_errs(sim, job, id, COP_SIM_SINK_STOPS) ? 0
+                                                                                   : 1;
+}
+
+/* What a broadcast of this node was told to do wrong. */
+static struct cop__job own_job(const struct cop_sim *sim, cop_id id, uint64_t token)
+{
+    struct cop__job job = {token, id, 0, true};
+    for (uint32_t i = 0; i < sim->action_count; i++)
+        if (sim->actions[i].kind == COP_SIM_BCAST && sim->actions[i].a == id &&
+            sim->actions[i].request.token == token)
+            job.mischief = sim->actions[i].mischief;
+    return job;
 }
 
 uint32_t cop__service_answers(struct cop_sim *sim, cop_id id,
@@ -257,6 +316,13 @@ uint32_t cop__service_answers(struct cop_sim *sim, cop_id id,
 {
     struct cop__job job;
     struct cop__work *work = find_work(sim, id, upcall->handle);
+    if (upcall->kind == COP_UPCALL_PIECE || upcall->kind == COP_UPCALL_WANT) {
+        job =
+            upcall->root == id ? own_job(sim, id, upcall->token) : (struct cop__job){0};
+        if (work)
+            job = work->job;
+        return on_bulk(sim, id, upcall, &job, out);
+    }
     if ((upcall->kind == COP_UPCALL_CHECK || upcall->kind == COP_UPCALL_RUN) &&
         !cop__service_job(upcall->bytes, upcall->length, &job)) {
         cop_sim_fail(sim, "sim", "node %u was given a request that nobody made",
@@ -269,8 +335,12 @@ uint32_t cop__service_answers(struct cop_sim *sim, cop_id id,
         out[0].delay_ns = draw(sim, &job, id, 105, 4) ? 0 : SPREAD_NS;
         if (cop__service_errs(sim, &job, id, COP_SIM_REFUSES))
             out[0].status = COP_EREFUSED;
+        else if (upcall->flags & COP_BCAST_BULK)
+            remember(sim, id, upcall, &job);
         return 1;
     }
+    if (upcall->kind == COP_UPCALL_RUN && upcall->status != 0)
+        return 0; /* the library replies */
     if (upcall->kind == COP_UPCALL_RUN)
         return on_run(sim, id, upcall, &job, out);
     if (!work)
@@ -279,14 +349,24 @@ uint32_t cop__service_answers(struct cop_sim *sim, cop_id id,
         struct cop__reader reader = cop__reader(upcall->bytes, 8);
         work->sum += cop__get_u64(&reader);
     }
-    if (upcall->kind == COP_UPCALL_DONE)
+    if (upcall->kind == COP_UPCALL_DONE && work->replies)
         return replies(sim, id, upcall->handle, &work->job, work->sum, out);
     if (upcall->kind == COP_UPCALL_SENT)
         *work = sim->works[--sim->work_count];
     return 0;
 }
 
-void cop__service_request(struct cop_sim *sim, const struct cop__answer *answer)
+static void give(struct cop_sim *sim, cop_id id, const struct cop__answer *answer)
+{
+    struct cop__ask *ask = &sim->ask;
+    for (uint32_t i = 0; i < answer->length; i++)
+        ask->bytes[i] = cop__bulk_byte(id, answer->value, answer->offset + i);
+    ask->request.bytes = ask->bytes;
+    ask->request.length = answer->length;
+}
+
+void cop__service_request(struct cop_sim *sim, cop_id id,
+                          const struct cop__answer *answer)
 {
     struct cop__ask *ask = &sim->ask;
     struct cop__writer writer = cop__writer(ask->bytes, 8);
@@ -297,11 +377,14 @@ void cop__service_request(struct cop_sim *sim, const struct cop__answer *answer)
     ask->request.coll = &ask->coll;
     ask->coll.handle = answer->handle;
     ask->coll.status = answer->status;
+    ask->coll.offset = answer->offset;
     ask->coll.service.id = SERVICE;
     if (answer->kind == COP_REQUEST_REPLY && answer->status == 0) {
         ask->request.bytes = ask->bytes;
         ask->request.length = 8;
     }
+    if (answer->kind == COP_REQUEST_GIVE && answer->status == 0)
+        give(sim, id, answer);
 }
 
 void cop__service_upcall(struct cop_sim *sim, cop_id id,
@@ -321,7 +404,7 @@ void cop__service_upcall(struct cop_sim *sim, cop_id id,
     }
     uint32_t count = cop__service_answers(sim, id, &upcall, answers);
     for (uint32_t i = 0; i < count; i++) {
-        cop__service_request(sim, &answers[i]);
+        cop__service_request(sim, id, &answers[i]);
         if (cop_sim_answer(sim, id, &sim->ask.request, answers[i].delay_ns) != 0)
             cop_sim_fail(sim, "sim", "out of memory");
     }

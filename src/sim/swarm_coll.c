@@ -2,6 +2,7 @@
 #include "sim/swarm.h"
 
 #include "base/random.h"
+#include "sim/world.h"
 
 #include <string.h>
 
@@ -78,7 +79,8 @@ static int convert(struct cop__random *random, struct cop_sim_script *script,
     else
         bcast.coll.service_ns = cop__random_below(random, 2 * COP_SEC);
     if (cop__random_chance(random, 35, 100))
-        bcast.mischief = (uint32_t)cop__random_below(random, COP_SIM_MISCHIEF_ALL + 1);
+        bcast.mischief =
+            (uint32_t)cop__random_below(random, COP_SIM_MISCHIEF_PLAIN + 1);
     if (cop__random_chance(random, 50, 100)) {
         bcast.request.shape = (struct cop_shape){0};
         error = add_group(random, script, &bcast);
@@ -87,14 +89,35 @@ static int convert(struct cop__random *random, struct cop_sim_script *script,
     return error;
 }
 
+/* Some of those that heal carry bulk. From a source of its own, for the same reason. */
+static void add_bulk(struct cop__random *random, struct cop_sim_action *bcast)
+{
+    bool bulk = cop__random_chance(random, 40, 100);
+    uint64_t chunk = 1 + cop__random_below(random, COP__SIM_CHUNK_MAX);
+    uint64_t length = cop__random_below(random, chunk * (4 * COP_BULK_WINDOW));
+    bool wrong = cop__random_chance(random, 25, 100);
+    uint32_t mischief = (uint32_t)cop__random_below(random, 8);
+    if (!bulk || !(bcast->coll.flags & COP_BCAST_HEAL))
+        return;
+    bcast->coll.flags |= COP_BCAST_BULK;
+    bcast->coll.bulk_length = length;
+    bcast->coll.bulk_chunk = (uint32_t)chunk;
+    if (wrong)
+        bcast->mischief |= mischief * COP_SIM_SINK_FAILS;
+}
+
 int cop__swarm_collectives(struct cop_sim_script *script)
 {
-    struct cop__random random;
+    struct cop__random random, bulks;
     uint32_t count = script->count;
     int error = 0;
     cop__random_init(&random, cop__mix64(script->config.seed ^ UINT64_C(0xc011)));
-    for (uint32_t i = 0; i < count && !error; i++)
-        if (script->actions[i].kind == COP_SIM_PROBE)
-            error = convert(&random, script, i);
+    cop__random_init(&bulks, cop__mix64(script->config.seed ^ UINT64_C(0xb01c)));
+    for (uint32_t i = 0; i < count && !error; i++) {
+        if (script->actions[i].kind != COP_SIM_PROBE)
+            continue;
+        error = convert(&random, script, i);
+        add_bulk(&bulks, &script->actions[i]);
+    }
     return error;
 }

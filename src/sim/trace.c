@@ -171,10 +171,10 @@ static uint32_t trace_send(struct cop_sim *sim, cop_id id, uint32_t i)
 static void trace_upcall(struct cop_sim *sim, cop_id id,
                          const struct cop_effect *effect)
 {
-    static const char *const names[] = {"check", "run",  "reply",
-                                        "done",  "sent", "resolve"};
+    static const char *const names[] = {"check", "run",     "reply", "done",
+                                        "sent",  "resolve", "piece", "want"};
     struct cop_upcall upcall;
-    if (cop_upcall(effect, &upcall) != 0 || upcall.kind > COP_UPCALL_RESOLVE)
+    if (cop_upcall(effect, &upcall) != 0 || upcall.kind > COP_UPCALL_WANT)
         return;
     unsigned long long handle = upcall.handle;
     const char *name = names[upcall.kind];

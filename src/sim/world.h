@@ -119,12 +119,15 @@ struct cop__partition {
 
 #define COP__SIM_CHECKERS 8
 
+/* Chunks of simulated bulk are small: what matters is how many there are. */
+#define COP__SIM_CHUNK_MAX 64u
+
 /* A request as it is given to a node, with all that it points to. */
 struct cop__ask {
     struct cop_request request;
     struct cop_coll coll;
     struct cop_target *targets; /* room for all nodes, made when first needed */
-    uint8_t bytes[32];
+    uint8_t bytes[COP__SIM_CHUNK_MAX];
 };
 struct cop__work; /* of service.c */
 
@@ -260,6 +263,8 @@ struct cop__answer {
     uint64_t handle;
     int status;
     uint64_t value;
+    uint64_t offset; /* GIVE */
+    uint32_t length;
     cop_time delay_ns;
 };
 #define COP__ANSWERS_MAX 2u
@@ -268,7 +273,8 @@ const struct cop_service *cop__sim_services(const struct cop_sim *sim, uint32_t 
 uint32_t cop__service_answers(struct cop_sim *sim, cop_id id,
                               const struct cop_upcall *upcall,
                               struct cop__answer out[COP__ANSWERS_MAX]);
-void cop__service_request(struct cop_sim *sim, const struct cop__answer *answer);
+void cop__service_request(struct cop_sim *sim, cop_id id,
+                          const struct cop__answer *answer);
 /* An UPCALL effect: the checkers look on, the service answers. */
 void cop__service_upcall(struct cop_sim *sim, cop_id id,
                          const struct cop_effect *effect);
@@ -289,6 +295,10 @@ bool cop__service_job(const uint8_t *bytes, uint32_t length, struct cop__job *ou
 /* Whether a member does this wrong in this request. */
 bool cop__service_errs(const struct cop_sim *sim, const struct cop__job *job, cop_id id,
                        enum cop_sim_mischief how);
+/* What simulated bulk consists of. */
+uint8_t cop__bulk_byte(cop_id root, uint64_t token, uint64_t offset);
+/* ---- check_bulk.c ---------------------------------------------------------------- */
+const struct cop_sim_checker *cop__bulk_checker(void);
 bool cop__sim_is_collective(enum cop_sim_action_kind kind);
 /* Whether a token is that of a collective that `id` was told to start. */
 bool cop__coll_token(const struct cop_sim *sim, cop_id id, uint64_t token);

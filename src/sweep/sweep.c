@@ -866,6 +866,19 @@ cop_id cop__sweep_initiator(const struct cop__sweep *sweep, cop_incarnation *out
 
 cop_rank cop__sweep_self(const struct cop__sweep *sweep) { return sweep->self; }
 
+uint64_t cop__sweep_sequence(const struct cop__sweep *sweep) { return sweep->sequence; }
+
+cop_id cop__sweep_asker(const struct cop__sweep *sweep)
+{
+    return sweep->parent == COP_RANK_NONE ? COP_ID_NONE
+                                          : cop__sweep_id(sweep, sweep->parent);
+}
+
+cop_rank cop__sweep_place_of(const struct cop__sweep *sweep, cop_id id)
+{
+    return cop__sweep_rank(sweep, id);
+}
+
 void cop__sweep_set_user(struct cop__sweep *sweep, void *user) { sweep->user = user; }
 
 void *cop__sweep_user(const struct cop__sweep *sweep) { return sweep->user; }

@@ -148,6 +148,12 @@ bool cop__sweep_is_rooted_here(const struct cop_node *node,
                                const struct cop__sweep *sweep);
 cop_id cop__sweep_initiator(const struct cop__sweep *sweep, cop_incarnation *out);
 cop_rank cop__sweep_self(const struct cop__sweep *sweep);
+/* Its number among those of its initiator. */
+uint64_t cop__sweep_sequence(const struct cop__sweep *sweep);
+/* Whom I would answer just now; COP_ID_NONE at the initiator, and for an orphan. */
+cop_id cop__sweep_asker(const struct cop__sweep *sweep);
+/* The place of a peer in its tree; COP_RANK_NONE. */
+cop_rank cop__sweep_place_of(const struct cop__sweep *sweep, cop_id id);
 /* Who has a place in the sweep's tree. */
 cop_id cop__sweep_id(const struct cop__sweep *sweep, cop_rank rank);
 /* Whether somebody is lost to it just now. */

@@ -54,6 +54,8 @@
     M(CALL, call, 56, CONTROL, COP__FRAME_MAX, "run this, with your sub-tree")             \
     M(RETURNED, returned, 57, CONTROL, COP__FRAME_MAX, "what came of it in my sub-tree")   \
     M(CANCEL, cancel, 58, CONTROL, 256, "that call is over; nobody waits for it")          \
+    M(PULL, pull, 60, CONTROL, 64, "I have the bulk of that call up to here, and room up to there") \
+    M(CHUNK, chunk, 61, BULK, COP__FRAME_MAX, "a piece of the bulk, or why there is none")  \
     M(NETWORK, network, 72, CONTROL, COP__FRAME_MAX, "what streams there are, and who attached anew") \
     M(ATTACH, attach, 73, CONTROL, COP__FRAME_MAX, "I have no parent in this network; be mine") \
     M(ADOPT, adopt, 74, CONTROL, COP__FRAME_MAX, "you are below me, and this is the way to the root") \
@@ -128,6 +130,10 @@
 #define COP__FIELDS_cancel(U8, U16, U32, U64, BYTES, LIST)                                 \
     U32(root) U64(incarnation) U64(number)
 
+#define COP__FIELDS_pull(U8, U16, U32, U64, BYTES, LIST)                                   \
+    U32(root) U64(incarnation) U64(number) U32(next) U32(limit) U8(flags)
+#define COP__FIELDS_chunk(U8, U16, U32, U64, BYTES, LIST)                                  \
+    U32(root) U64(incarnation) U64(number) U32(index) U8(what) U32(status) BYTES(data)
 #define COP__FIELDS_letter(U8, U16, U32, U64, BYTES, LIST)                                 \
     U64(number) U64(epoch) U32(root) U64(incarnation) BYTES(bytes)
 /* again: what came after this one was not kept, and is wanted again. */

@@ -22,7 +22,7 @@ bad 2 "did you mean 'up'" coppice upp
 bad 2 'coppice --help lists them' coppice frobnicate
 bad 2 "no command '?[31m'" coppice $'\e[31m'
 bad 2 "did you mean 'demo'" coppice help dem
-for command in up down ps probe kill restart bench 'bench contention' 'bench ts' config agent demo model exec bcast; do
+for command in up down ps probe kill restart bench 'bench contention' 'bench ts' config agent demo model exec bcast put; do
     bad 2 'unknown option --frob' coppice $command --frob
     bad 2 'unknown option -Z' coppice $command -Z
 done

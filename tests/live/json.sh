@@ -50,6 +50,7 @@ check coppice.probe.v1 coppice probe --json
 check coppice.exec.v1 coppice exec --json -- hostname
 check coppice.bcast.v1 coppice bcast --json -k 3 hello
 check coppice.agree.v1 coppice agree --json --count 2
+check coppice.put.v1 coppice put --json "$0" "$scratch/put-%m"
 coppice kill n3
 check coppice.ps.v1 coppice ps --json n3
 check coppice.probe.v1 coppice probe --json --count 3

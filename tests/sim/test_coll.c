@@ -55,7 +55,7 @@ struct boundary {
     uint64_t count;
 };
 
-static struct boundary list[NODES_MAX * 128];
+static struct boundary list[NODES_MAX * 512];
 static uint32_t list_count;
 static uint64_t runs;
 
@@ -153,12 +153,15 @@ static void find_boundaries(const struct setting *setting)
     }
 }
 
+/* With bulk there are many boundaries, and most are alike: every so many-th. */
+static uint32_t stride = 1;
+
 static void kill_everywhere(const struct setting *setting)
 {
     struct cop__random random;
     find_boundaries(setting);
     cop__random_init(&random, setting->nodes);
-    for (uint32_t i = 0; i < list_count; i++) {
+    for (uint32_t i = 0; i < list_count; i += stride) {
         run(setting, &list[i], 1, 0);
         run(setting, &list[i], 1, 60 * COP_USEC + cop__random_below(&random, COP_MSEC));
     }
@@ -210,6 +213,19 @@ static void test_misbehaving_services(void **state)
     everywhere("at 0 bcast %u token 1 timeout 10s mischief 31\n");
 }
 
+/* Three windows of chunks, so that much of it is gone when somebody has to catch up. */
+static void test_bulk(void **state)
+{
+    (void)state;
+#ifdef __SANITIZE_ADDRESS__
+    stride = 31;
+#else
+    stride = 7;
+#endif
+    everywhere("at 0 bcast %u token 1 timeout 60s bulk 470 10\n");
+    stride = 1;
+}
+
 /* ---- everything ------------------------------------------------------------------ */
 
 static void explore(uint32_t nodes, const char *shape, uint32_t crashes, uint32_t lies)
@@ -240,7 +256,7 @@ static void test_every_order(void **state)
 static void test_scripts_print(void **state)
 {
     (void)state;
-    unsigned kinds[COP_SIM_BCAST + 1] = {0};
+    unsigned kinds[COP_SIM_BCAST + 1] = {0}, bulks = 0;
     for (uint64_t seed = 1; seed <= 300; seed++) {
         struct cop_sim_script script, again;
         char message[200];
@@ -253,6 +269,8 @@ static void test_scripts_print(void **state)
         assert_string_equal(text, twice);
         for (uint32_t i = 0; i < script.count; i++)
             kinds[script.actions[i].kind]++;
+        for (uint32_t i = 0; i < script.count; i++)
+            bulks += (script.actions[i].coll.flags & COP_BCAST_BULK) != 0;
         free(text);
         free(twice);
         cop_sim_script_free(&script);
@@ -261,6 +279,7 @@ static void test_scripts_print(void **state)
     for (unsigned kind = COP_SIM_GROUP; kind <= COP_SIM_BCAST; kind++)
         assert_in_range(kinds[kind], 20, 10000);
     assert_int_equal(kinds[COP_SIM_PROBE], 0);
+    assert_in_range(bulks, 20, 10000);
 }
 
 int main(void)
@@ -273,6 +292,7 @@ int main(void)
         cmocka_unit_test(test_plain),
         cmocka_unit_test(test_group),
         cmocka_unit_test(test_misbehaving_services),
+        cmocka_unit_test(test_bulk),
         cmocka_unit_test(test_every_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,6 +14,8 @@
 
 static void step(struct collnet *net, cop_id id, struct cop_event *event, int *status);
 
+uint8_t collnet_byte(uint64_t offset) { return (uint8_t)(offset * 7 + offset / 251); }
+
 /* ---- services -------------------------------------------------------------------- */
 
 static void answer(struct collnet *net, cop_id id, enum cop_request_kind kind,
@@ -61,20 +63,63 @@ static void resolve(struct collnet *net, cop_id id, uint64_t handle)
     answer(net, id, COP_REQUEST_RESOLVED, &coll, NULL, 0);
 }
 
-static void on_upcall(struct collnet *net, cop_id id, struct cop_buf *record)
+static void give(struct collnet *net, cop_id id, const struct cop_upcall *upcall)
+{
+    const struct collnet_behaviour *behave = &net->behave[id];
+    struct cop_coll coll = {
+        .handle = upcall->handle, .offset = upcall->offset, .status = behave->source};
+    uint8_t bytes[COLLNET_BULK];
+    bool again = upcall->offset < net->wanted;
+    net->rereads += again;
+    assert_true(upcall->length <= sizeof bytes);
+    for (uint32_t i = 0; i < upcall->length; i++)
+        bytes[i] = collnet_byte(upcall->offset + i);
+    if (again && behave->source_moves)
+        bytes[0] ^= 1;
+    if (!again)
+        net->wanted = upcall->offset + upcall->length;
+    answer(net, id, COP_REQUEST_GIVE, &coll, behave->source ? NULL : bytes,
+           behave->source ? 0 : upcall->length);
+}
+
+static void take(struct collnet *net, cop_id id, const struct cop_upcall *upcall)
+{
+    const struct collnet_behaviour *behave = &net->behave[id];
+    struct collnet_sink *sink = &net->sinks[id];
+    struct cop_coll coll = {.handle = upcall->handle};
+    assert_int_equal(upcall->offset, sink->length);
+    assert_true(sink->length + upcall->length <= sizeof sink->bytes);
+    memcpy(sink->bytes + sink->length, upcall->bytes, upcall->length);
+    sink->length += upcall->length;
+    if (behave->takes && ++sink->pieces > behave->takes) {
+        if (!behave->sink)
+            return;
+        coll.status = behave->sink;
+    }
+    answer(net, id, COP_REQUEST_TAKEN, &coll, NULL, 0);
+}
+
+static void on_upcall(struct collnet *net, cop_id id, const struct cop_effect *effect)
 {
     assert_true(net->note_count < COLLNET_NOTES);
     struct collnet_note *note = &net->notes[net->note_count++];
     note->node = id;
-    note->record = cop_buf_ref(record);
-    assert_int_equal(cop_upcall_read(record, &note->upcall), 0);
-    const struct cop_upcall upcall = note->upcall;
+    note->record = cop_buf_ref(effect->result);
+    assert_int_equal(cop_upcall_read(effect->result, &note->upcall), 0);
+    struct cop_upcall upcall;
+    assert_int_equal(cop_upcall(effect, &upcall), 0);
+    if (upcall.kind == COP_UPCALL_WANT)
+        give(net, id, &upcall);
+    else if (upcall.kind == COP_UPCALL_PIECE)
+        take(net, id, &upcall);
     const struct collnet_behaviour *behave = &net->behave[id];
     struct cop_coll coll = {.handle = upcall.handle, .status = behave->check};
+    if (upcall.kind == COP_UPCALL_RUN)
+        net->spoiled[id] = upcall.status != 0;
     bool is_time = upcall.kind == COP_UPCALL_RUN
-                       ? behave->replies_at_run
+                       ? behave->replies_at_run && upcall.status == 0
                        : upcall.kind == COP_UPCALL_DONE && !behave->replies_at_run &&
-                             upcall.status == 0;
+                             upcall.status == 0 && !net->spoiled[id];
     if (upcall.kind == COP_UPCALL_CHECK && !behave->checks_never)
         answer(net, id, COP_REQUEST_CHECKED, &coll, NULL, 0);
     else if (is_time)
@@ -116,7 +161,7 @@ static void carry(struct collnet *net, cop_id id, const struct cop_effect *effec
         net->token = effect->token;
         net->status = effect->status;
     } else if (effect->kind == COP_EFFECT_UPCALL) {
-        on_upcall(net, id, effect->result);
+        on_upcall(net, id, effect);
     }
 }
 

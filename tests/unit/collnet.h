@@ -26,6 +26,10 @@ struct collnet_behaviour {
     const void *bytes;   /* NULL: the id as a 64-bit integer */
     uint32_t length;
     uint32_t pieces;       /* replies with `more` before the last */
+    uint32_t takes;        /* pieces of bulk that it puts away before `sink`; 0: all */
+    int sink;              /* what it says then; 0: nothing at all */
+    int source;            /* as the root: what it says instead of giving */
+    bool source_moves;     /* it gives other bytes the second time */
     const cop_id *members; /* what RESOLVE is answered with */
     uint32_t member_count;
 };
@@ -36,12 +40,24 @@ struct collnet_note {
     struct cop_buf *record;
 };
 
+#define COLLNET_BULK 4096u
+
+/* What a service has of the bulk. */
+struct collnet_sink {
+    uint8_t bytes[COLLNET_BULK];
+    uint32_t length, pieces;
+};
+
 struct collnet {
     uint32_t n;
     struct cop_view *view;
     struct cop_stats stats;
     struct cop_node *nodes[COLLNET_NODES]; /* NULL: dead */
     struct collnet_behaviour behave[COLLNET_NODES];
+    struct collnet_sink sinks[COLLNET_NODES];
+    bool spoiled[COLLNET_NODES]; /* its bulk failed: the library replies */
+    uint64_t wanted;             /* bulk was asked for up to here */
+    uint32_t rereads;            /* and so often before that */
     cop_time now;
     struct {
         cop_id from, to;
@@ -61,6 +77,8 @@ struct collnet {
     uint32_t failed; /* how many did */
 };
 
+/* What the root gives. */
+uint8_t collnet_byte(uint64_t offset);
 struct collnet *collnet_create(uint32_t n, const char *shape, uint32_t version);
 void collnet_destroy(struct collnet *net);
 int collnet_submit(struct collnet *net, cop_id id, const struct cop_request *request);

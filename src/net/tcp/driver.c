@@ -48,6 +48,7 @@ struct told {
     uint64_t token; /* or an incarnation, or the number of a guest */
     int status;
     struct cop_buf *result; /* or what a guest sent */
+    struct cop_buf *beside; /* of an upcall: the bytes of a PIECE */
     struct cop_view *view;
 };
 
@@ -138,6 +139,7 @@ static void tell_later(struct cop__tcp *tcp, const struct told *what)
     }
     *told = *what;
     cop_buf_ref(told->result);
+    cop_buf_ref(told->beside);
     if (told->view)
         cop_view_ref(told->view);
     *tcp->told_end = told;
@@ -152,6 +154,7 @@ static void tell_effect(struct cop__tcp *tcp, enum telling kind,
                         .token = effect->token,
                         .status = effect->status,
                         .result = effect->result,
+                        .beside = effect->frame.payload,
                         .view = effect->view};
     tell_later(tcp, &told);
 }
@@ -311,7 +314,9 @@ static void tell(const struct cop__tcp_config *config, const struct told *told)
             config->out(context, told->status);
         return;
     case TELL_UPCALL:
-        if (config->upcall)
+        if (told->beside && config->piece)
+            config->piece(context, told->result, told->beside);
+        else if (config->upcall)
             config->upcall(context, told->result);
         return;
     case TELL_HELD:
@@ -335,6 +340,7 @@ static void tell_next(struct cop__tcp *tcp)
     if (!tcp->is_closing)
         tell(&tcp->config, told);
     cop_buf_unref(told->result);
+    cop_buf_unref(told->beside);
     cop_view_unref(told->view);
     free(told);
 }

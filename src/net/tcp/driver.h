@@ -79,6 +79,8 @@ struct cop__tcp_config {
     void (*out)(void *context, int why);
     /* A service is to do something: the record of an UPCALL effect. Borrowed. */
     void (*upcall)(void *context, struct cop_buf *record);
+    /* The same for a PIECE, with what is beside the record. NULL: `upcall`, without. */
+    void (*piece)(void *context, struct cop_buf *record, struct cop_buf *beside);
     /* The effects HELD and SUSPICION. NULL: nobody wants to know. */
     void (*held)(void *context);
     void (*suspicion)(void *context);

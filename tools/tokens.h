@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COP_TOOLS_TOKENS_H
+#define COP_TOOLS_TOKENS_H
+
+#include <stdint.h>
+
+/*
+ * Whose request it was that a node has completed: the parts of an agent each have a bit of
+ * its tokens. Probes and broadcasts have none.
+ */
+#define ASK_TOKEN (UINT64_C(1) << 63)
+#define EXEC_TOKEN (UINT64_C(1) << 62)
+#define PUT_TOKEN (UINT64_C(1) << 61)
+#define AGREE_TOKEN (UINT64_C(1) << 60)
+
+#endif
