@@ -83,9 +83,16 @@ static const struct cop_tree *mend(const struct cop__agreement *agreement,
     return &laid->tree;
 }
 
+/*
+ * In two-phase commit any loss touches every vote (G10). Had the coordinator decided in a view
+ * that not all of its members have, the next view may be without the coordinator and
+ * with one whom that view had lost, and whose vote it did not need.
+ */
 cop_epoch cop__agreement_touched(const struct cop__agreement *agreement, cop_rank place)
 {
     cop_epoch last = 0;
+    if (cop__agree_group_is_two_phase(agreement->group))
+        return agreement->round;
     for (uint32_t i = 0; i < agreement->lost_count; i++) {
         const struct cop__gone *lost = &agreement->lost[i];
         if (lost->epoch > last && is_below(agreement, lost->at, place))

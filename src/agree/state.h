@@ -220,7 +220,8 @@ cop_rank cop__agreement_rank(const struct cop__agreement *agreement, cop_rank pl
 cop_rank cop__agreement_place(const struct cop__agreement *agreement, cop_rank rank);
 /* The place of the first root: who decides in the two-phase algorithms. */
 cop_rank cop__agreement_coordinator(const struct cop__agreement *agreement);
-/* The last view that lost somebody below or at a place. */
+/* The last view that lost somebody whose loss a vote of this place does not survive: who is
+ * below it, or it itself; with two-phase commit anybody. */
 cop_epoch cop__agreement_touched(const struct cop__agreement *agreement,
                                  cop_rank place);
 /* Those who depended on the coordinator, when it is gone: appends places. */

@@ -353,6 +353,21 @@ static void test_groups_of_later_views(void **state)
     assert_in_range(report.agreements, 100, 200);
 }
 
+/* Only 0 has the view without 4, in which it could decide at once; the next one is without 0,
+ * and has 4, whose vote never left it (seed 31116). */
+static void test_a_view_that_nobody_else_has(void **state)
+{
+    (void)state;
+    struct cop_sim_report report =
+        run("nodes 6\nshape kary:3\nseed 31116\nviews majority\nstart 6\n"
+            "agree tree count 6 window 1 gap 18677ns\nnet constant 10us\n"
+            "at 0ns partition 0,2,4-5 | 1,3\nat 0ns report 0 about 1\n"
+            "at 0ns report 0 about 3\nat 140us partition 4 | 0-3,5\n"
+            "at 160us report 0 about 4\nat 190us heal\nat 190us partition 0 | 1-5\n"
+            "at 200us report 2 about 0\n");
+    assert_in_range(report.agreements, 4, 6);
+}
+
 /* Where no view can be committed the deadline says why, to who knows that it is so. */
 struct ends {
     unsigned degraded, timed_out, decided;
@@ -415,6 +430,7 @@ int main(void)
         cmocka_unit_test(test_costs_what_allreduce_costs),
         cmocka_unit_test(test_a_new_round_is_no_new_gather),
         cmocka_unit_test(test_groups_of_later_views),
+        cmocka_unit_test(test_a_view_that_nobody_else_has),
         cmocka_unit_test(test_degraded),
         cmocka_unit_test(test_rebalancing),
         cmocka_unit_test(test_swarm),
