@@ -541,6 +541,9 @@ static int check_names(struct options *options)
                     "sim: unknown protocol '%s': there are probe, member, agree, coll "
                     "and stream",
                     options->protocol);
+    if (is_stream(options) && !options->swarm && !options->script)
+        return fail(EXIT_USAGE, "sim: --protocol stream needs --swarm; or write a "
+                                "script with a line 'stream sum waves 20'");
     if (options->algorithm && cop_algorithm_parse(options->algorithm, &algorithm) != 0)
         return fail(
             EXIT_USAGE,

@@ -16,6 +16,7 @@
 #include <coppice/service.h>
 #include <coppice/sim.h>
 #include <coppice/stats.h>
+#include <coppice/stream.h>
 #include <coppice/tree.h>
 #include <coppice/types.h>
 #include <coppice/view.h>

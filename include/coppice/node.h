@@ -165,9 +165,9 @@ struct cop_request {
     cop_incarnation incarnation; /* INVITE; REPORT: 0 for the present life */
     const struct cop_coll *coll; /* collectives */
     const struct cop_agree_group *new_group; /* AGREE_GROUP */
-    uint64_t group; /* AGREE, AGREE_FREE; of streams: its number */
-    uint32_t op;                             /* AGREE: enum cop_agree_op */
-    enum cop_value_type type;                /* AGREE */
+    uint64_t group;           /* AGREE, AGREE_FREE; of streams: its number */
+    uint32_t op;              /* AGREE: enum cop_agree_op */
+    enum cop_value_type type; /* AGREE */
     const struct cop_stream_options *stream; /* STREAM_OPEN */
     uint64_t wave;                           /* STREAM_OPEN, TAKEN, SEND */
 };

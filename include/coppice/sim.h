@@ -156,6 +156,8 @@ const struct cop_sim_checker *cop_sim_checker_coll(void);
 const struct cop_sim_checker *cop_sim_checker_agree(void);
 /* S1 to S3 of streams. */
 const struct cop_sim_checker *cop_sim_checker_stream(void);
+/* No checker: the front-end and the back-ends of cop_sim_config.stream. */
+const struct cop_sim_checker *cop_sim_stream_app(void);
 
 /* ---- actions --------------------------------------------------------------------- */
 
@@ -213,7 +215,7 @@ struct cop_sim_agree {
  * back-end gives `waves` packets, from which who looks on can tell what must come out.
  */
 struct cop_sim_stream {
-    uint32_t waves; /* 0: nothing of it */
+    uint32_t waves;                   /* 0: nothing of it */
     char filter[COP_SIM_FILTER_NAME]; /* of coppice/filter.h; packets are u64 */
     uint32_t window;
     enum cop_stream_sync sync;
@@ -487,7 +489,7 @@ struct cop_sim_report {
     uint64_t node_bytes;           /* private memory of all nodes at the end */
     uint64_t agreements;           /* that somebody returned from */
     uint64_t deaths;               /* crashes */
-    cop_time agree_ns; /* from one to the next, over the second half of them */
+    cop_time agree_ns;          /* from one to the next, over the second half of them */
     uint64_t outputs, complete; /* that a front-end got, and those with all in them */
     struct cop_stats stats;
 };

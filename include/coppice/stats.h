@@ -47,7 +47,7 @@ struct cop_stats {
     uint64_t proposals, proposals_failed, proposals_refused, views_installed;
     uint64_t digests_differ, frames_held;
     uint64_t agreements, revotes,
-        terminations; /* ended with a result; votes cast again;
+        terminations;         /* ended with a result; votes cast again;
                                                    coordinators whose death left doubt */
     uint64_t stream_waves;    /* states that were made of those below */
     uint64_t stream_orphans;  /* processes that looked for a parent */

@@ -72,7 +72,8 @@ enum cop_stream_event_kind {
     COP_STREAM_OPENED = 1,
     COP_STREAM_CLOSED = 2,
     COP_STREAM_ROOM = 3, /* after COP_EAGAIN: another packet may be given */
-    COP_STREAM_DOWN = 4, /* `bytes` of the front-end, to every back-end once, in order */
+    COP_STREAM_DOWN =
+        4, /* `bytes` of the front-end, to every back-end once, in order */
     /* To the front-end: a state. */
     COP_STREAM_OUTPUT = 5,
     /* To the front-end: all back-ends have its packets up to number `wave`. */
@@ -86,7 +87,8 @@ struct cop_stream_event {
     uint64_t wave; /* OUTPUT, OPENED; DOWN: the number of the packet */
     /* OUTPUT: of the root that says it. A larger one replaces all that was said before. */
     uint64_t regeneration;
-    bool whole; /* the bytes are a state that replaces; otherwise to be joined with the last */
+    bool
+        whole; /* the bytes are a state that replaces; otherwise to be joined with the last */
     /* Every back-end of the view is in it, once, with exactly its first `wave` packets. */
     bool complete;
     uint32_t covered;  /* back-ends that are in it */
@@ -108,17 +110,17 @@ struct cop_departed {
 };
 /* For tests and tools: what a node holds of a stream. */
 struct cop_stream_info {
-    uint64_t wave;          /* of the last state that it made */
-    uint64_t mark;          /* and the last that the front-end is known to have taken */
-    uint64_t given;         /* packets by the back-end here */
-    cop_id parent;          /* COP_ID_NONE: none, or it is the root */
-    bool root, attached;    /* is the root; has a way to it */
-    uint32_t children;      /* whose states it holds */
-    uint32_t queued;        /* waves that wait, at most, of one of them */
-    uint32_t window;        /* and so many may */
-    uint32_t departed;      /* back-ends that are lost */
-    uint32_t kept;          /* packets down that are kept */
-    uint64_t down;          /* the last of them */
+    uint64_t wave;       /* of the last state that it made */
+    uint64_t mark;       /* and the last that the front-end is known to have taken */
+    uint64_t given;      /* packets by the back-end here */
+    cop_id parent;       /* COP_ID_NONE: none, or it is the root */
+    bool root, attached; /* is the root; has a way to it */
+    uint32_t children;   /* whose states it holds */
+    uint32_t queued;     /* waves that wait, at most, of one of them */
+    uint32_t window;     /* and so many may */
+    uint32_t departed;   /* back-ends that are lost */
+    uint32_t kept;       /* packets down that are kept */
+    uint64_t down;       /* the last of them */
 };
 /* COP_ENOENT. */
 int cop_node_stream(const struct cop_node *node, uint64_t number,

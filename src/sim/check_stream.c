@@ -378,7 +378,8 @@ static void check_back_end(struct cop_sim *sim, const struct life *life, uint64_
                      (unsigned)life->id);
     else if (info.given < sim->config.stream.waves)
         cop_sim_fail(sim, "S2", "%u has given %llu packets of %u", (unsigned)life->id,
-                     (unsigned long long)info.given, (unsigned)sim->config.stream.waves);
+                     (unsigned long long)info.given,
+                     (unsigned)sim->config.stream.waves);
     else if (info.down != down)
         cop_sim_fail(sim, "S2", "%u has packets up to %llu, and the root up to %llu",
                      (unsigned)life->id, (unsigned long long)info.down,

@@ -123,7 +123,7 @@ static int make(struct run *run)
         cop_sim_checker_agree(), cop__agree_app(),         NULL};
     const struct cop_sim_checker *const streaming[] = {
         cop_sim_checker_node(),   cop_sim_checker_member(), cop_sim_checker_letter(),
-        cop_sim_checker_stream(), cop__stream_app(),        NULL};
+        cop_sim_checker_stream(), cop_sim_stream_app(),     NULL};
     struct cop_sim_config config = run->script->config;
     config.complete = on_complete;
     config.viewed = on_view;

@@ -137,8 +137,9 @@ static void give(struct state *state, struct cop_sim *sim, cop_id id)
         return;
     struct cop_request request = {
         .kind = COP_REQUEST_STREAM_PUT, .bytes = &back_end->packet, .length = 8};
-    submit(sim, &back_end->actor, id, &request,
-           draw(sim, id, info.given + (back_end->life << 32), sim->config.stream.gap_ns));
+    submit(
+        sim, &back_end->actor, id, &request,
+        draw(sim, id, info.given + (back_end->life << 32), sim->config.stream.gap_ns));
 }
 
 /* The number of a packet is known when it is given: a life may begin in the middle. */
@@ -212,8 +213,7 @@ static void after_front(struct state *state, struct cop_sim *sim, cop_id id,
     struct actor *actor = request->kind == COP_REQUEST_STREAM_OPEN    ? &state->opens
                           : request->kind == COP_REQUEST_STREAM_TAKEN ? &state->takes
                                                                       : &state->sends;
-    bool here =
-        id == state->root && cop__sim_incarnation(sim, id) == state->root_life;
+    bool here = id == state->root && cop__sim_incarnation(sim, id) == state->root_life;
     if (request->kind != COP_REQUEST_STREAM_OPEN && !here)
         return; /* what was said to a former root */
     actor->pending = false;
@@ -260,15 +260,18 @@ static void after_step(void *of, struct cop_sim *sim, cop_id id)
 static void on_view(void *of, struct cop_sim *sim, cop_id id, struct cop_view *view)
 {
     struct state *state = of;
-    bool here =
-        state->root == id && state->root_life == cop__sim_incarnation(sim, id);
-    if (cop_view_root(view) != id || here || cop_view_epoch(view) < state->epoch)
+    bool there = state->root != COP_ID_NONE && cop_sim_is_alive(sim, state->root) &&
+                 state->root_life == cop__sim_incarnation(sim, state->root);
+    bool here = there && state->root == id;
+    /* Where every side of a split goes on, the one with the later view may die. */
+    if (cop_view_root(view) != id || here ||
+        (there && cop_view_epoch(view) < state->epoch))
         return;
     state->epoch = cop_view_epoch(view);
     attach(state, sim, id);
 }
 
-const struct cop_sim_checker *cop__stream_app(void)
+const struct cop_sim_checker *cop_sim_stream_app(void)
 {
     static const struct cop_sim_checker app = {
         .name = "stream-app",

@@ -506,8 +506,9 @@ int cop_sim_swarm_script(uint64_t seed, uint32_t flags, struct cop_sim_script *o
     memset(&script, 0, sizeof(script));
     struct cop__draw draw = {.script = &script, .flags = flags};
     cop__random_init(&draw.random, seed);
-    bool views = (flags & (COP_SIM_SWARM_VIEWS | COP_SIM_SWARM_AGREE |
-                           COP_SIM_SWARM_STREAM)) != 0;
+    bool views =
+        (flags & (COP_SIM_SWARM_VIEWS | COP_SIM_SWARM_AGREE | COP_SIM_SWARM_STREAM)) !=
+        0;
     draw.n = draw_size(&draw);
     script.config.nodes = draw.n;
     script.config.seed = seed;

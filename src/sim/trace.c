@@ -343,7 +343,8 @@ void cop__trace_stream(struct cop_sim *sim, cop_id id, const struct cop_effect *
     }
     for (uint32_t i = 0; i < event.length && i < 32; i++)
         snprintf(bytes + 2 * i, 3, "%02x", ((const uint8_t *)event.bytes)[i]);
-    cop__trace_line(sim, "%u = output %llu of %llu: %s, %u back-ends, %u departed, %s%s",
+    cop__trace_line(sim,
+                    "%u = output %llu of %llu: %s, %u back-ends, %u departed, %s%s",
                     (unsigned)id, (unsigned long long)event.wave,
                     (unsigned long long)event.regeneration,
                     event.complete ? "complete" : "transient", (unsigned)event.covered,

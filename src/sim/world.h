@@ -162,7 +162,7 @@ struct cop_sim {
     uint64_t agreements, deaths;   /* that somebody returned from; crashes */
     cop_time agree_half, agree_ns; /* when half of them had ended; each since then */
 
-    uint64_t outputs, complete;    /* of a stream, at its front-end */
+    uint64_t outputs, complete; /* of a stream, at its front-end */
 
     struct cop__newcomer **newcomers;
     uint32_t newcomer_count, newcomer_capacity;
@@ -321,7 +321,6 @@ const struct cop_sim_checker *cop__agree_app(void);
 #define COP__STREAM_NUMBER UINT64_C(1)
 /* What a back-end gives in a wave: 8 bytes. */
 uint64_t cop__stream_value(cop_id id, cop_incarnation life, uint64_t wave);
-const struct cop_sim_checker *cop__stream_app(void);
 
 /* ---- carry.c --------------------------------------------------------------------- */
 

@@ -97,8 +97,11 @@ static void catch_up(struct cop_node *node, struct cop__network *network, cop_id
     }
 }
 
-/* Who has a later view may look for the root of it, and find me before I know; who is not a
- * member yet has nothing to say to anybody. */
+/*
+ * Who has a later view may look for the root of it, and find me before I know. All that it says
+ * waits, in order: a mark that overtook the adoption would be lost. Who is not a member yet
+ * has nothing to say to anybody.
+ */
 bool cop__network_is_early(struct cop_node *node, const struct cop_frame *frame)
 {
     if (frame->header.epoch > cop_view_epoch(node->view) &&
@@ -184,8 +187,8 @@ static void settle_in(struct cop_node *node, struct cop__network *network,
     cop__network_set_path(node, network, message->regeneration, message->path);
     if (spreads && network->adopted && !node->failed)
         cop__network_spread(node, network);
-    for (uint32_t i = 0;
-         i < network->stream_count && network->adopted && !node->failed; i++) {
+    for (uint32_t i = 0; i < network->stream_count && network->adopted && !node->failed;
+         i++) {
         cop__stream_announce(node, network->streams[i]);
         cop__stream_restate(node, network->streams[i]);
     }
@@ -239,6 +242,8 @@ void cop__on_detach(struct cop_node *node, const struct cop_frame *frame)
         COP__COUNT(node, ignored_malformed);
         return;
     }
+    if (cop__network_is_early(node, frame))
+        return;
     struct cop__network *network = cop__network_find(node, message.network);
     const struct cop__stream_child *child =
         network ? cop__network_child(network, from) : NULL;

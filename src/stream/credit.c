@@ -77,6 +77,8 @@ void cop__on_credit(struct cop_node *node, const struct cop_frame *frame)
         COP__COUNT(node, ignored_malformed);
         return;
     }
+    if (cop__network_is_early(node, frame))
+        return;
     struct cop__stream *stream = cop__stream_find(node, message.stream);
     if (!stream || !stream->network->adopted ||
         stream->network->parent != frame->header.sender)
@@ -149,6 +151,8 @@ void cop__on_down(struct cop_node *node, const struct cop_frame *frame)
         COP__COUNT(node, ignored_malformed);
         return;
     }
+    if (cop__network_is_early(node, frame))
+        return;
     struct cop__stream *stream = cop__stream_find(node, message.stream);
     if (!stream || !stream->network->adopted ||
         stream->network->parent != frame->header.sender) {
@@ -186,9 +190,8 @@ void cop__stream_got(struct cop_node *node, struct cop__stream *stream)
     }
     if (got <= stream->got_said || !stream->network->adopted)
         return;
-    struct cop__msg_got message = {.stream = stream->number,
-                                   .number = stream->network->attempt,
-                                   .got = got};
+    struct cop__msg_got message = {
+        .stream = stream->number, .number = stream->network->attempt, .got = got};
     stream->got_said = got;
     cop__roster_send(node, stream->network->parent, COP__KIND_GOT,
                      cop__encode_got(&message));
@@ -201,6 +204,8 @@ void cop__on_got(struct cop_node *node, const struct cop_frame *frame)
         COP__COUNT(node, ignored_malformed);
         return;
     }
+    if (cop__network_is_early(node, frame))
+        return;
     struct cop__stream *stream = cop__stream_find(node, message.stream);
     struct cop__stream_slot *slot =
         stream ? cop__slot_find(stream, frame->header.sender) : NULL;

@@ -13,8 +13,8 @@ static void digest_buf(struct cop__digest *digest, const struct cop_buf *buf)
 static void digest_lives(struct cop__digest *digest, const struct cop__lives *lives)
 {
     for (uint32_t i = 0; i < lives->count; i++) {
-        cop__digest_word(digest, (uint64_t)lives->items[i].first << 32 |
-                                     lives->items[i].count);
+        cop__digest_word(digest,
+                         (uint64_t)lives->items[i].first << 32 | lives->items[i].count);
         cop__digest_word(digest, lives->items[i].incarnation);
     }
 }
@@ -53,14 +53,11 @@ static void digest_stream(struct cop__digest *digest, const struct cop__stream *
 {
     cop__digest_word(digest, stream->number);
     cop__digest_word(digest, stream->wave);
-    cop__digest_word(digest,
-                     (uint64_t)stream->made << 7 | (uint64_t)stream->dirty << 6 |
-                         (uint64_t)stream->silent << 5 |
-                         (uint64_t)stream->doubled << 4 |
-                         (uint64_t)stream->partial << 3 |
-                         (uint64_t)stream->wants_room << 2 |
-                         (uint64_t)stream->has_front << 1 |
-                         (uint64_t)stream->output_whole);
+    cop__digest_word(
+        digest, (uint64_t)stream->made << 7 | (uint64_t)stream->dirty << 6 |
+                    (uint64_t)stream->silent << 5 | (uint64_t)stream->doubled << 4 |
+                    (uint64_t)stream->partial << 3 | (uint64_t)stream->wants_room << 2 |
+                    (uint64_t)stream->has_front << 1 | (uint64_t)stream->output_whole);
     cop__digest_word(digest, stream->mark);
     cop__digest_word(digest, stream->down);
     cop__digest_word(digest, stream->down_mark);
@@ -256,6 +253,7 @@ int cop_node_departed(const struct cop_node *node, uint64_t number, uint32_t i,
     if (!stream || i >= stream->all_departed.count)
         return COP_ENOENT;
     const struct cop__gone_leaf *leaf = &stream->all_departed.items[i];
-    *out = (struct cop_departed){leaf->leaf, leaf->incarnation, leaf->wave, leaf->state};
+    *out =
+        (struct cop_departed){leaf->leaf, leaf->incarnation, leaf->wave, leaf->state};
     return 0;
 }

@@ -216,8 +216,7 @@ static void remember_closed(struct cop_node *node, uint64_t number)
     }
     if (all->closed_count == COP__CLOSED_MAX) {
         all->closed_count--;
-        memmove(all->closed, all->closed + 1,
-                all->closed_count * sizeof *all->closed);
+        memmove(all->closed, all->closed + 1, all->closed_count * sizeof *all->closed);
     }
     all->closed[all->closed_count++] = number;
 }
@@ -290,8 +289,7 @@ static struct cop__network *hear_stream(struct cop_node *node, uint64_t number,
 {
     uint64_t network_number;
     struct cop_shape shape;
-    struct cop__stream *stream =
-        cop__stream_make(node, bytes, &network_number, &shape);
+    struct cop__stream *stream = cop__stream_make(node, bytes, &network_number, &shape);
     if (!stream || network_number != number ||
         cop__stream_was_closed(node, stream->number) ||
         cop__stream_find(node, stream->number)) {
@@ -378,11 +376,23 @@ struct cop__stream_child *cop__network_child(const struct cop__network *network,
     return NULL;
 }
 
+/* Without saying so yet: its place may be taken in the same step. */
+static void take_out(struct cop_node *node, struct cop__network *network, cop_id id)
+{
+    struct cop__stream_child *child = cop__network_child(network, id);
+    uint32_t at = (uint32_t)(child - network->children);
+    network->child_count--;
+    memmove(child, child + 1, (network->child_count - at) * sizeof *child);
+    cop__unwatch(node, id);
+    for (uint32_t i = 0; i < network->stream_count && !node->failed; i++)
+        cop__slot_drop(node, network->streams[i], id);
+}
+
 void cop__network_add_child(struct cop_node *node, struct cop__network *network,
                             const struct cop__stream_child *child)
 {
     if (cop__network_child(network, child->id))
-        cop__network_drop_child(node, network, child->id);
+        take_out(node, network, child->id);
     if (!grow(node, &network->children, network->child_count, &network->child_capacity,
               sizeof *network->children))
         return;
@@ -398,17 +408,11 @@ void cop__network_add_child(struct cop_node *node, struct cop__network *network,
 void cop__network_drop_child(struct cop_node *node, struct cop__network *network,
                              cop_id id)
 {
-    struct cop__stream_child *child = cop__network_child(network, id);
-    if (!child)
+    if (!cop__network_child(network, id))
         return;
-    uint32_t at = (uint32_t)(child - network->children);
-    network->child_count--;
-    memmove(child, child + 1, (network->child_count - at) * sizeof *child);
-    cop__unwatch(node, id);
-    for (uint32_t i = 0; i < network->stream_count && !node->failed; i++) {
-        cop__slot_drop(node, network->streams[i], id);
+    take_out(node, network, id);
+    for (uint32_t i = 0; i < network->stream_count && !node->failed; i++)
         cop__stream_advance(node, network->streams[i]);
-    }
     if (network->is_root)
         cop__network_mend(node, network);
 }
@@ -454,8 +458,7 @@ static void invite_missing(struct cop_node *node, struct cop__network *network)
          id = cop_view_next(node->view, id)) {
         if (id == node->self || cop__roster_is_suspect(node, id) ||
             cop__network_child(network, id) ||
-            cop__lives_find(&stream->cover, id) ==
-                cop_view_incarnation(node->view, id))
+            cop__lives_find(&stream->cover, id) == cop_view_incarnation(node->view, id))
             continue;
         send_news(node, network, id, news, 1);
     }

@@ -38,9 +38,9 @@ static uint64_t weigh(const struct cop_tree *tree, cop_rank me, cop_rank other)
 static uint64_t key_of(const struct cop_node *node, const struct cop__network *network,
                        const struct cop_tree *tree, cop_id other)
 {
-    uint64_t r = cop__mix64(
-        network->number ^ cop__mix64((uint64_t)node->self << 32 | other) ^
-        cop__mix64(network->attempt + (node->incarnation << 20)));
+    uint64_t r =
+        cop__mix64(network->number ^ cop__mix64((uint64_t)node->self << 32 | other) ^
+                   cop__mix64(network->attempt + (node->incarnation << 20)));
     uint64_t minus = (UINT64_C(64) << 32) - (uint64_t)cop__log2_fixed(r | 1);
     return (minus << 20) / weigh(tree, node->rank, other);
 }
@@ -71,9 +71,8 @@ static cop_id choose(const struct cop_node *node, const struct cop__network *net
     for (uint32_t i = 0; i < count; i++) {
         uint64_t draw = cop__mix64(cop__mix64(node->self) + i + network->attempt);
         cop_id id = n <= COP__CANDIDATES ? i : i == 0 ? root : (cop_id)(draw % n);
-        uint64_t key = may_adopt(node, network, id)
-                           ? key_of(node, network, &tree, id)
-                           : UINT64_MAX;
+        uint64_t key = may_adopt(node, network, id) ? key_of(node, network, &tree, id)
+                                                    : UINT64_MAX;
         if (key < best_key) {
             best_key = key;
             best = id;
@@ -119,8 +118,7 @@ static void try_next(struct cop_node *node, struct cop__network *network)
     }
     /* Nobody is left to try. What they said may not hold any more: again, after a pause. */
     network->tried.count = 0;
-    cop_time pause = COP__ATTACH_AGAIN
-                     << (network->rounds < 6 ? network->rounds : 6);
+    cop_time pause = COP__ATTACH_AGAIN << (network->rounds < 6 ? network->rounds : 6);
     network->rounds++;
     cop__timer_set(node, &network->timer,
                    node->now +
@@ -284,6 +282,8 @@ void cop__on_path(struct cop_node *node, const struct cop_frame *frame)
         COP__COUNT(node, ignored_malformed);
         return;
     }
+    if (cop__network_is_early(node, frame))
+        return;
     struct cop__network *network = cop__network_find(node, message.network);
     if (!network || !network->adopted || network->parent != frame->header.sender)
         COP__COUNT(node, ignored_not_ancestor);

@@ -67,8 +67,9 @@ static void leave_limbo(struct cop__stream *stream, cop_id id, cop_incarnation l
             cop__departed_drop(&stream->limbo, i);
 }
 
-struct cop__stream_slot *cop__slot_add(struct cop_node *node, struct cop__stream *stream,
-                                const struct cop__stream_child *child)
+struct cop__stream_slot *cop__slot_add(struct cop_node *node,
+                                       struct cop__stream *stream,
+                                       const struct cop__stream_child *child)
 {
     if (stream->slot_count == stream->slot_capacity) {
         uint32_t capacity = stream->slot_capacity ? 2 * stream->slot_capacity : 4;
@@ -98,7 +99,8 @@ struct cop__stream_slot *cop__slot_add(struct cop_node *node, struct cop__stream
 
 /* ---- what stays of one that is gone (T8, T9) ------------------------------------- */
 
-static bool is_lone_leaf(const struct cop__stream *stream, const struct cop__stream_slot *slot)
+static bool is_lone_leaf(const struct cop__stream *stream,
+                         const struct cop__stream_slot *slot)
 {
     return slot->heard && !slot->idle && slot->cover.count == 1 &&
            slot->cover.items[0].first == slot->id && slot->cover.items[0].count == 1 &&
@@ -210,8 +212,8 @@ void cop__slot_push(struct cop_node *node, struct cop__stream *stream,
     uint64_t top = slot->pending_count
                        ? cop__slot_at(slot, slot->pending_count - 1)->wave
                        : slot->wave;
-    if (pending->whole && (!slot->heard || slot->idle || pending->idle ||
-                           pending->wave <= slot->wave)) {
+    if (pending->whole &&
+        (!slot->heard || slot->idle || pending->idle || pending->wave <= slot->wave)) {
         clear_from(slot, 0);
         slot->wave = pending->wave;
         slot->partial = pending->partial;

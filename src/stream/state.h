@@ -192,11 +192,11 @@ struct cop__network {
     bool adopted;     /* by the parent; otherwise it was asked */
     uint64_t attempt; /* number of my last attachment */
     struct cop_ranks tried;
-    uint32_t rounds;  /* all were tried so often */
-    bool seeks_root;  /* it was the root that I lost: only another one will do (T10) */
+    uint32_t rounds; /* all were tried so often */
+    bool seeks_root; /* it was the root that I lost: only another one will do (T10) */
     cop_time repair_pause;
-    struct cop_ranks path;   /* from the top to my parent */
-    uint64_t regeneration;   /* of the root at its top; 0: it is none */
+    struct cop_ranks path;              /* from the top to my parent */
+    uint64_t regeneration;              /* of the root at its top; 0: it is none */
     struct cop__stream_child *children; /* by id */
     uint32_t child_count, child_capacity;
     struct cop__report *reports; /* by id */
@@ -323,8 +323,9 @@ void cop__detach_send(struct cop_node *node, uint64_t network, cop_id to,
 /* ---- slot.c ---------------------------------------------------------------------- */
 
 struct cop__stream_slot *cop__slot_find(const struct cop__stream *stream, cop_id id);
-struct cop__stream_slot *cop__slot_add(struct cop_node *node, struct cop__stream *stream,
-                                const struct cop__stream_child *child);
+struct cop__stream_slot *cop__slot_add(struct cop_node *node,
+                                       struct cop__stream *stream,
+                                       const struct cop__stream_child *child);
 /* It is gone: what must stay of it stays. */
 void cop__slot_drop(struct cop_node *node, struct cop__stream *stream, cop_id id);
 void cop__slot_fini(struct cop__stream_slot *slot);
@@ -341,7 +342,8 @@ static inline struct cop__pending *cop__slot_at(const struct cop__stream_slot *s
 uint64_t cop__slot_next(const struct cop__stream_slot *slot, uint64_t wave);
 /* Joins all that waits up to `wave`; those that were joined, too, to `sum` if it is not NULL. */
 void cop__slot_apply(struct cop_node *node, struct cop__stream *stream,
-                     struct cop__stream_slot *slot, uint64_t wave, struct cop_buf **sum);
+                     struct cop__stream_slot *slot, uint64_t wave,
+                     struct cop_buf **sum);
 /* `*state` becomes the join of both. */
 void cop__state_join(struct cop_node *node, const struct cop__stream *stream,
                      struct cop_buf **state, struct cop_buf *with);

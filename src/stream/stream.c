@@ -93,8 +93,8 @@ static int open_stream(struct cop_node *node, const struct cop_request *request)
 static int close_stream(struct cop_node *node, struct cop__stream *stream,
                         const struct cop_request *request)
 {
-    bool goes = request->kind == COP_REQUEST_STREAM_CLOSE ||
-                !(stream->flags & COP_STREAM_KEEP);
+    bool goes =
+        request->kind == COP_REQUEST_STREAM_CLOSE || !(stream->flags & COP_STREAM_KEEP);
     stream->has_front = false;
     if (goes)
         cop__network_close(node, stream, COP_ID_NONE);

@@ -342,8 +342,11 @@ void cop__on_wave(struct cop_node *node, const struct cop_frame *frame)
         COP__COUNT(node, ignored_malformed);
         return;
     }
+    if (cop__network_is_early(node, frame))
+        return;
     struct cop__stream *stream = cop__stream_find(node, message.stream);
-    struct cop__stream_slot *slot = stream ? cop__slot_find(stream, header->sender) : NULL;
+    struct cop__stream_slot *slot =
+        stream ? cop__slot_find(stream, header->sender) : NULL;
     if (!slot || slot->number != message.number ||
         slot->incarnation != header->sender_incarnation) {
         COP__COUNT(node, ignored_not_below);

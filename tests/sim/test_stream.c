@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "seeds.h"
+
+#include <coppice/filter.h>
+#include <coppice/sim.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka needs the first three above. */
+#include <cmocka.h>
+
+/*
+ * Streams: random clusters, a death at every message boundary, and the cases by name. The
+ * checkers of S1 to S3 look on all the while; here they are also seen to fail.
+ */
+#define STREAM 1u
+
+static struct cop_sim_script parse(const char *text)
+{
+    struct cop_sim_script script;
+    char message[256];
+    if (cop_sim_script_parse(text, &script, message, sizeof(message)) != 0)
+        fail_msg("%s: %s", text, message);
+    return script;
+}
+
+static struct cop_sim_report run_script(const struct cop_sim_script *script)
+{
+    struct cop_sim_report report;
+    assert_int_equal(cop_sim_script_run(script, &report), 0);
+    if (report.failure[0]) {
+        char *text = cop_sim_script_print(script);
+        print_error("# %s\n%s", report.failure, text ? text : "");
+        free(text);
+        fail();
+    }
+    return report;
+}
+
+static struct cop_sim_report run(const char *text)
+{
+    struct cop_sim_script script = parse(text);
+    struct cop_sim_report report = run_script(&script);
+    cop_sim_script_free(&script);
+    return report;
+}
+
+static void test_swarm(void **state)
+{
+    (void)state;
+    seeds_run(seeds_count() / 10 + 1, COP_SIM_SWARM_STREAM);
+}
+
+/* ---- without failures ------------------------------------------------------------ */
+
+/* One frame up each edge for each wave, and one down for each quarter of a window. */
+static void test_nothing_fails(void **state)
+{
+    (void)state;
+    struct cop_sim_report report =
+        run("nodes 21\nshape kary:4\nseed 3\nviews majority\nnet constant 10us\n"
+            "flags codec\nliveness\nstream sum waves 100 window 16 leaves\n");
+    assert_int_equal(report.stats.stream_orphans, 0);
+    assert_true(report.complete >= 100);
+    /* The root and 20 others make each wave once; and wave 0 in up to three stages. */
+    assert_true(report.stats.stream_waves >= 2100 && report.stats.stream_waves < 2200);
+}
+
+static void test_slow_front_end(void **state)
+{
+    (void)state;
+    struct cop_sim_report report =
+        run("nodes 7\nshape kary:2\nseed 3\nviews majority\nnet constant 10us\n"
+            "flags codec\nliveness\nstream sum waves 40 window 2 lag 30ms\n");
+    assert_true(report.complete >= 40);
+}
+
+/* ---- a death at every message boundary ------------------------------------------- */
+
+static void kill_everywhere(const char *stream, uint32_t nodes, const char *shape,
+                            uint32_t step)
+{
+    char text[512];
+    for (uint32_t victim = 0; victim < nodes; victim++)
+        for (uint32_t count = 1; count <= 24; count += step)
+            for (int before = 0; before < 2; before++) {
+                snprintf(text, sizeof(text),
+                         "nodes %u\nshape %s\nseed %u\nviews majority\nnet constant "
+                         "10us\nflags codec cut\nliveness\n%s\ncrash %u %s %u\n",
+                         (unsigned)nodes, shape, (unsigned)count, stream,
+                         (unsigned)victim, before ? "before-recv" : "after-send",
+                         (unsigned)count);
+                run(text);
+            }
+}
+
+static void test_deaths_sum(void **state)
+{
+    (void)state;
+    kill_everywhere("stream sum waves 6 window 2 gap 30us", 7, "kary:2", 1);
+    kill_everywhere("stream sum waves 6 window 2 gap 30us leaves downs 3", 7, "kary:2",
+                    1);
+}
+
+static void test_deaths_union(void **state)
+{
+    (void)state;
+    kill_everywhere("stream union waves 5 window 3 gap 20us", 6, "chain", 1);
+    kill_everywhere("stream union waves 5 window 3 gap 20us leaves", 8, "knomial:2", 2);
+}
+
+/* Two at once: neighbours, a whole level, the root and its heir. */
+static void test_zones(void **state)
+{
+    (void)state;
+    static const char *const crashes[] = {
+        "at 200us crash 1\nat 200us crash 3\n", "at 200us crash 1-2\n",
+        "at 200us crash 0-1\n", "at 200us crash 0\nat 900us crash 1\n",
+        "at 200us crash 1\nat 1ms crash 2\nat 3ms crash 0\n"};
+    static const char *const filters[] = {"sum", "union", "max"};
+    for (uint32_t i = 0; i < sizeof(crashes) / sizeof(crashes[0]); i++)
+        for (uint32_t j = 0; j < 3; j++)
+            for (uint32_t seed = 1; seed <= 5; seed++) {
+                char text[512];
+                snprintf(text, sizeof(text),
+                         "nodes 15\nshape kary:2\nseed %u\nviews none\nnet constant "
+                         "10us\nflags codec\nliveness\nstream %s waves 30 window 4 gap "
+                         "200us leaves\n%s",
+                         (unsigned)seed, filters[j], crashes[i]);
+                struct cop_sim_report report = run(text);
+                assert_true(report.stats.stream_adoptions > 0);
+                assert_true(report.complete > 0);
+            }
+}
+
+/* ---- departed -------------------------------------------------------------------- */
+
+/* What the last root has of lost leaves. */
+static uint32_t departed_at_the_end;
+
+static void count_departed(void *context, struct cop_sim *sim)
+{
+    struct cop_departed gone;
+    (void)context;
+    const struct cop_node *node = cop_sim_node(sim, 0);
+    departed_at_the_end = 0;
+    while (cop_node_departed(node, STREAM, departed_at_the_end, &gone) == 0)
+        departed_at_the_end++;
+}
+
+static void test_values_of_lost_leaves_stay(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "nodes 7\nshape kary:2\nseed 1\nviews majority\nnet constant 10us\n"
+        "flags codec\nliveness\nstream sum waves 20 window 4 gap 500us leaves%s\n"
+        "at 3ms crash 3\nat 6ms crash 2\n";
+    char full[512];
+    for (int withdraw = 0; withdraw < 2; withdraw++) {
+        snprintf(full, sizeof(full), text, withdraw ? " withdraw" : "");
+        struct cop_sim_script script = parse(full);
+        script.config.end = count_departed;
+        run_script(&script);
+        cop_sim_script_free(&script);
+        assert_int_equal(departed_at_the_end, withdraw ? 0 : 1);
+    }
+}
+
+/* ---- coming later ---------------------------------------------------------------- */
+
+static void test_joining_and_returning(void **state)
+{
+    (void)state;
+    struct cop_sim_report report = run(
+        "nodes 9\nstart 6\nshape kary:2\nseed 1\nviews majority\nnet constant "
+        "10us\nflags codec\nliveness\nstream sum waves 30 window 4 gap 2ms downs 9\n"
+        "at 5ms join\nat 9ms join\nat 12ms crash 0\nat 20ms restart 0\n");
+    assert_true(report.stats.stream_adoptions >= 3);
+}
+
+/* ---- the checkers can fail ------------------------------------------------------- */
+
+static bool lie_about_state, lie_about_completeness;
+
+/* The checker, hearing something else than was said. */
+static void mishear(void *state, struct cop_sim *sim, cop_id node, uint64_t number,
+                    const struct cop_stream_event *event)
+{
+    struct cop_stream_event heard = *event;
+    uint8_t bytes[64];
+    if (event->kind == COP_STREAM_OUTPUT && event->wave == 3 && lie_about_state &&
+        event->length > 6 && event->length <= sizeof(bytes)) {
+        memcpy(bytes, event->bytes, event->length);
+        bytes[6] ^= 1;
+        heard.bytes = bytes;
+    }
+    if (lie_about_completeness && event->kind == COP_STREAM_OUTPUT)
+        heard.complete = true;
+    cop_sim_checker_stream()->on_stream(state, sim, node, number, &heard);
+}
+
+static void expect_failure(const char *text, const char *property)
+{
+    struct cop_sim_checker wrong = *cop_sim_checker_stream();
+    struct cop_sim_script script = parse(text);
+    struct cop_sim_report report;
+    wrong.on_stream = mishear;
+    const struct cop_sim_checker *const checkers[] = {&wrong, cop_sim_stream_app(),
+                                                      NULL};
+    script.config.checkers = checkers;
+    assert_int_equal(cop_sim_script_run(&script, &report), 0);
+    assert_non_null(strstr(report.failure, property));
+    cop_sim_script_free(&script);
+}
+
+static void test_checkers_fail(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "nodes 7\nshape kary:2\nseed 1\nviews majority\nnet constant 10us\n"
+        "flags codec\nliveness\nstream sum waves 6 window 4 gap 50us\n";
+    lie_about_state = true;
+    expect_failure(text, "S1");
+    lie_about_state = false;
+    lie_about_completeness = true;
+    expect_failure(text, "S1");
+    lie_about_completeness = false;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nothing_fails),
+        cmocka_unit_test(test_slow_front_end),
+        cmocka_unit_test(test_deaths_sum),
+        cmocka_unit_test(test_deaths_union),
+        cmocka_unit_test(test_zones),
+        cmocka_unit_test(test_values_of_lost_leaves_stay),
+        cmocka_unit_test(test_joining_and_returning),
+        cmocka_unit_test(test_checkers_fail),
+        cmocka_unit_test(test_swarm),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
