@@ -37,7 +37,8 @@ int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "wait";
     pthread_t thread;
-    if (strcmp(what, "threads") == 0 && pthread_create(&thread, NULL, thread_begin, NULL))
+    if (strcmp(what, "threads") == 0 &&
+        pthread_create(&thread, NULL, thread_begin, NULL))
         return 1;
     puts("ready");
     fflush(stdout);

@@ -28,6 +28,13 @@ expect 0 coppice top --json --read - <"$scratch/three"
 [ "$(wc -l <<<"$out")" = 5 ] || die "$out"
 grep -q '"hosts":4,"metric":"cpu","min":501,.*"max":990,.*"outliers":\[{"host":"hot","value":990}\]' \
     <<<"$out" || die "$out"
+# The members of a cluster sample; here they are one machine.
+coppice up -n 4
+coppice exec --stream -- "$COPPICE" top --sample --interval 1ms >"$scratch/all"
+[ "$(grep -c coppice-host-1 "$scratch/all")" = 4 ] || die "$(cat "$scratch/all")"
+expect 0 coppice top --json --read "$scratch/all"
+[ "$(grep -c '"hosts":1,' <<<"$out")" = 5 ] || die "$out"
+coppice down
 expect 1 coppice top --read /dev/null
 grep -q 'no line of' <<<"$err" || die "$err"
 expect 2 coppice top --read "$scratch/nothing"
