@@ -18,6 +18,12 @@ uint64_t seeds_count(void)
     return count ? count : 2000;
 }
 
+void seeds_skip_if_brief(void)
+{
+    if (getenv("COPPICE_BRIEF"))
+        skip();
+}
+
 static void explain(uint64_t seed, uint32_t flags)
 {
     struct cop_sim_script script;

@@ -117,6 +117,7 @@ static void explore(struct cop_sim_explore config, const char *shape)
 static void test_explorer(void **state)
 {
     (void)state;
+    seeds_skip_if_brief();
     for (size_t i = 0; i < TOLERANT; i++) {
         struct cop_sim_explore config = {.nodes = 3,
                                          .crashes = 1,
@@ -262,6 +263,7 @@ static void kill_everywhere(uint32_t n, const char *shape, enum cop_algorithm al
 static void test_deaths_at_every_boundary(void **state)
 {
     (void)state;
+    seeds_skip_if_brief();
     static const char *const shapes[] = {"knomial:2", "kary:2", "chain"};
     for (size_t i = 0; i < TOLERANT; i++)
         for (size_t j = 0; j < sizeof(shapes) / sizeof(shapes[0]); j++)

@@ -246,6 +246,7 @@ static void explore(uint32_t nodes, const char *shape, uint32_t crashes, uint32_
 static void test_every_order(void **state)
 {
     (void)state;
+    seeds_skip_if_brief();
     explore(3, "chain", 1, 1);
     explore(3, "flat", 1, 1);
     explore(4, "kary:2", 1, 0);

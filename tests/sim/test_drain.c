@@ -108,6 +108,7 @@ static void test_swarm_of_probes_with_lies(void **state)
 static void test_kill_everywhere(void **state)
 {
     (void)state;
+    seeds_skip_if_brief();
     static const char *const shapes[] = {"kary:2", "chain", "knomial:2", "flat"};
     static const char *const drained[] = {"1", "0-1", "2,4", "1-2,5", "3-6"};
     char text[400];

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "seeds.h"
+
 #include <coppice/sim.h>
 
 #include <setjmp.h>
@@ -39,6 +41,7 @@ static void expect_exhausted(struct cop_sim_explored explored)
 static void test_four_nodes_two_crashes(void **state)
 {
     (void)state;
+    seeds_skip_if_brief();
     static const char *const shapes[] = {"radix:2", "chain", "flat", "knomial:2"};
 #ifdef __SANITIZE_ADDRESS__
     const int count = 1; /* what it looks for is in the code, not in the schedule */
@@ -52,6 +55,7 @@ static void test_four_nodes_two_crashes(void **state)
 static void test_three_nodes_crash_and_lie(void **state)
 {
     (void)state;
+    seeds_skip_if_brief();
     expect_exhausted(explore(3, "chain", 1, 1, true, true));
     expect_exhausted(explore(3, "radix:2", 1, 1, false, true));
 }
@@ -60,6 +64,7 @@ static void test_three_nodes_crash_and_lie(void **state)
 static void test_reduction_keeps_every_state(void **state)
 {
     (void)state;
+    seeds_skip_if_brief();
     static const char *const shapes[] = {"chain", "radix:2", "flat"};
     for (int i = 0; i < 3; i++) {
         struct cop_sim_explored all = explore(3, shapes[i], 1, 1, true, false);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/random.h"
+#include "seeds.h"
 
 #include <coppice/sim.h>
 #include <setjmp.h>
@@ -199,6 +200,7 @@ static void everywhere(void (*kill)(const struct setting *setting))
 static void test_one_death(void **state)
 {
     (void)state;
+    seeds_skip_if_brief();
     everywhere(one_death);
     assert_true(runs > 10000);
 }
@@ -206,6 +208,7 @@ static void test_one_death(void **state)
 static void test_two_deaths(void **state)
 {
     (void)state;
+    seeds_skip_if_brief();
     everywhere(two_deaths);
     assert_true(runs > 1000);
 }
