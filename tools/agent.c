@@ -63,6 +63,7 @@ static void close_node(struct agent *agent, int why)
         exec_set_node(agent->exec, NULL, COP_ID_NONE, false);
     if (agent->put != NULL)
         put_set_node(agent->put, NULL, COP_ID_NONE);
+    groups_set_node(&agent->groups, NULL, COP_ID_NONE, why);
     if (agent->tcp != NULL)
         cop__tcp_close(agent->tcp, NULL);
     agent->tcp = agent->runs.tcp = NULL;
@@ -254,7 +255,8 @@ static void on_complete(void *context, uint64_t token, int status,
     if (!agreeings_complete(&agent->agreeings, token, status, result) &&
         !answer_complete(agent, token, status, result) &&
         !exec_complete(agent->exec, token, status, result) &&
-        !put_complete(agent->put, token, status, result))
+        !put_complete(agent->put, token, status, result) &&
+        !groups_complete(&agent->groups, token, status, result))
         runs_complete(&agent->runs, token, status, result);
 }
 
@@ -285,6 +287,8 @@ static void on_upcall(void *context, struct cop_buf *record)
         put_upcall(agent->put, record, NULL);
     else if (upcall.kind == COP_UPCALL_RUN && upcall.service == EXEC_SERVICE)
         exec_upcall(agent->exec, &upcall);
+    else if (upcall.kind == COP_UPCALL_RUN && upcall.service == GROUPS_SERVICE)
+        groups_upcall(&agent->groups, &upcall);
     else if (upcall.kind == COP_UPCALL_RUN && upcall.service == ECHO_SERVICE)
         echo_answer(agent->tcp, ++agent->runs.next_token, &upcall);
 }
@@ -387,6 +391,7 @@ static const struct cop_service services[] = {
     {EXEC_SERVICE, EXEC_VERSION, COP_WANTS(COP_UPCALL_RUN)},
     {ECHO_SERVICE, ECHO_VERSION, COP_WANTS(COP_UPCALL_RUN)},
     {PUT_SERVICE, PUT_VERSION, PUT_WANTS},
+    {GROUPS_SERVICE, GROUPS_VERSION, COP_WANTS(COP_UPCALL_RUN)},
 };
 
 static int start_node(struct agent *agent, struct cop_view *view)
@@ -443,6 +448,7 @@ static int start_node(struct agent *agent, struct cop_view *view)
                   cluster->quorum != COP_QUORUM_FIXED);
     agreeings_begin(&agent->agreeings, agent->tcp, agent->id, agent->incarnation);
     put_set_node(agent->put, agent->tcp, agent->id);
+    groups_set_node(&agent->groups, agent->tcp, agent->id, COP_ESTATE);
     note_view(agent, view);
     return 0;
 }
@@ -596,6 +602,7 @@ static void on_session_closed(void *context, struct session *session)
     struct agent *agent = context;
     answer_closed(agent, session);
     runs_closed(&agent->runs, session);
+    groups_closed(&agent->groups, session);
     if (agent->exec != NULL)
         exec_closed(agent->exec, session);
     agreeings_closed(&agent->agreeings, session);
@@ -805,6 +812,7 @@ int agent_run(const struct agent_config *config)
     cop_view_unref(agent->roll.view);
     cop_view_unref(agent->start);
     exec_allow_free(&agent->allow_exec);
+    groups_close(&agent->groups);
     free(agent);
     return code;
 }

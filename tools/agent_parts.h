@@ -6,6 +6,7 @@
 #include "agreeing.h"
 #include "diary.h"
 #include "exec_agent.h"
+#include "groups_agent.h"
 #include "net/tcp/notice.h"
 #include "net/tcp/runner.h"
 #include "put_agent.h"
@@ -51,6 +52,7 @@ struct agent {
     struct runs runs;
     struct exec *exec;
     struct put *put;
+    struct groups_agent groups;
     struct exec_allow allow_exec;
     struct agreeings agreeings;
     struct ask *asks;

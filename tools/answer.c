@@ -450,6 +450,12 @@ static void answer(struct agent *agent, const struct caller *caller, enum verb v
     case VERB_INQUIRE:
         on_inquire(agent, caller, body);
         return;
+    case VERB_GROUPS:
+        groups_list(&agent->groups, caller->session);
+        return;
+    case VERB_GROUP_SET:
+        groups_set(&agent->groups, caller->session, body);
+        return;
     case VERB_EXEC:
         exec_start(agent->exec, caller->session, body);
         return;

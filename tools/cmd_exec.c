@@ -15,7 +15,8 @@
 #include <unistd.h>
 
 struct options {
-    const char *name, *agent, *from, *members;
+    const char *name, *agent, *from, *members, *group;
+    char at_group[GROUPS_NAME_MAX + 2];
     cop_time timeout_ns;
     uint64_t limit;
     bool is_stream, is_labelled, has_input, as_json;
@@ -221,7 +222,7 @@ static int run(struct local *local, const struct options *options,
     if (code)
         return code;
     if (options->members != NULL)
-        code = pick_ids("exec", local, &roll, options->members, &ids);
+        code = pick_ids(&follow, &roll, options->members, &ids);
     if (code == 0 && options->members != NULL && ids.count == 0)
         code = fail(EXIT_USAGE, "exec: '%s' is nobody", options->members);
     if (code == 0)
@@ -237,6 +238,14 @@ static int run(struct local *local, const struct options *options,
 static int check(struct options *got)
 {
     got->is_stream |= got->is_labelled;
+    if (got->group != NULL && got->members != NULL)
+        return fail(EXIT_USAGE, "exec: -g excludes -w");
+    if (got->group != NULL && !groups_is_name(got->group))
+        return fail(EXIT_USAGE, "exec: '%s' cannot be the name of a group", got->group);
+    if (got->group != NULL) {
+        snprintf(got->at_group, sizeof got->at_group, "@%s", got->group);
+        got->members = got->at_group;
+    }
     if (got->agent != NULL && (got->name != NULL || got->from != NULL))
         return fail(EXIT_USAGE, "exec: --agent excludes --name and --from");
     if (got->as_json && got->is_stream)
@@ -250,6 +259,8 @@ int cmd_exec(int argc, char **argv)
     const struct args_option options[] = {
         {'w', "members", "NODESET", "who runs it; all members otherwise", ARGS_TEXT,
          &got.members, 0, 0},
+        {'g', "group", "GROUP", "the same for a named node set", ARGS_TEXT, &got.group,
+         0, 0},
         {'t', "timeout", "TIME", "end it after this time, such as 30s", ARGS_DURATION,
          &got.timeout_ns, 0, 0},
         {'i', "input", NULL, "everybody gets our standard input", ARGS_FLAG,

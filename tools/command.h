@@ -38,7 +38,9 @@
     X(EXEC, 32, "agent: have members run a command; see exec.h")                       \
     X(CANCEL, 33, "agent: end the run of this number")                                 \
     X(BCAST, 34, "agent: run broadcasts back to back; answered as PROBE")              \
-    X(PUT, 35, "agent: give members a file; see put.h")
+    X(PUT, 35, "agent: give members a file; see put.h")                                \
+    X(GROUPS, 36, "agent: the named node sets")                                        \
+    X(GROUP_SET, 37, "agent: name a node set, or (empty) take a name back")
 
 enum verb {
 #define COP_VERB_ENUM(name, number, text) VERB_##name = number,

@@ -25,6 +25,7 @@ enum exit_code {
     X(exec, "run a command at every member, and fold what it says")                    \
     X(put, "give every member a file")                                                 \
     X(agree, "have all members agree on a value, while some may die")                  \
+    X(group, "name sets of members")                                                   \
     X(view, "show who is in the cluster, and what has changed")                        \
     X(events, "show who was suspected by whom and why, and what came of it")           \
     X(join, "start a new member, which joins a cluster")                               \

@@ -17,6 +17,8 @@
 
 #define CALL_TIMEOUT_NS (5 * COP_SEC)
 #define STATUS_TIMEOUT_NS (2 * COP_SEC)
+/* More than a broadcast takes at most. */
+#define GROUPS_TIMEOUT_NS (10 * COP_SEC)
 #define DOWN_TIMEOUT_NS (30 * COP_SEC)
 
 int local_settings(struct settings *settings, const char *name_flag)
@@ -129,14 +131,71 @@ int local_list(struct local *local, struct list_reply *out)
                 local->dir.name);
 }
 
-int local_select(const struct local *local, const char *command, char *const *texts,
-                 int count, struct cop_ranks *out)
+int client_groups(struct client *client, struct groups *out)
+{
+    struct client_reply reply;
+    int error = client_call(client, VERB_GROUPS, NULL, GROUPS_TIMEOUT_NS, &reply);
+    if (!error)
+        error = reply.status;
+    return error ? error : groups_decode(reply.body, out);
+}
+
+int client_expand(struct client *client, const char *command, const char *text,
+                  char **out)
+{
+    struct groups groups;
+    char message[200];
+    int error = client_groups(client, &groups);
+    if (error)
+        return fail(EXIT_FAILED, "%s: no groups: %s", command, cop_strerror(error));
+    *out = groups_expand(&groups, text, message, sizeof message);
+    groups_free(&groups);
+    return *out ? 0 : fail(EXIT_USAGE, "%s: %s", command, message);
+}
+
+static int select_plain(const struct local *local, const char *command,
+                        char *const *texts, int count, struct cop_ranks *out)
 {
     char message[300];
     if (cluster_select(&local->cluster, texts, count, out, message, sizeof message) !=
         0)
         return fail(EXIT_USAGE, "%s: %s", command, message);
     return 0;
+}
+
+/* Groups are known to the members; any of them will do. */
+static int expand_all(const struct local *local, const char *command,
+                      char *const *texts, int count, char **out)
+{
+    struct client client;
+    struct roll roll;
+    int code = local_connect_any(local, &client, &roll);
+    if (code)
+        return code;
+    roll_free(&roll);
+    for (int i = 0; i < count && code == 0; i++)
+        code = client_expand(&client, command, texts[i], &out[i]);
+    client_close(&client);
+    return code;
+}
+
+int local_select(const struct local *local, const char *command, char *const *texts,
+                 int count, struct cop_ranks *out)
+{
+    bool has_groups = false;
+    for (int i = 0; i < count; i++)
+        has_groups |= strchr(texts[i], '@') != NULL;
+    if (!has_groups)
+        return select_plain(local, command, texts, count, out);
+    char **expanded = calloc((size_t)count, sizeof *expanded);
+    int code = expanded ? expand_all(local, command, texts, count, expanded)
+                        : fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
+    if (code == 0)
+        code = select_plain(local, command, expanded, count, out);
+    for (int i = 0; i < count && expanded; i++)
+        free(expanded[i]);
+    free(expanded);
+    return code;
 }
 
 int local_connect(const struct local *local, cop_id id, struct client *out)

@@ -5,6 +5,7 @@
 #include "client.h"
 #include "cluster.h"
 #include "dir.h"
+#include "groups.h"
 #include "keeper.h"
 #include "roll.h"
 #include "settings.h"
@@ -28,6 +29,14 @@ int local_list(struct local *local, struct list_reply *out);
 /* Members as typed: 0, or EXIT_USAGE after one line. */
 int local_select(const struct local *local, const char *command, char *const *texts,
                  int count, struct cop_ranks *out);
+/*
+ * A node set in which each group, "@NAME", is replaced by its members, as the agent at the other
+ * end knows them; to be freed. 0, or an exit code after one line.
+ */
+int client_expand(struct client *client, const char *command, const char *text,
+                  char **out);
+/* The named node sets of the agent at the other end; what client_call says. */
+int client_groups(struct client *client, struct groups *out);
 /* Sends a signal and waits until the keeper has seen what came of it. */
 int local_signal(struct local *local, int number, const struct cop_ranks *ids);
 /* A connection to a member's own socket: 0, or what client_open says; no line. */

@@ -13,7 +13,8 @@
  *   rack[1-2]n[0-3]    several brackets
  *   n[0-9],!n7         without n7; a text that begins with ! means "all but"
  *
- * A term takes its names in or out in the order written. `@group` is refused.
+ * A term takes its names in or out in the order written. `@group` is refused:
+ * groups.h replaces it before.
  */
 #define NODESET_NAME_LENGTH 63u  /* bytes in a name */
 #define NODESET_NUMBER_DIGITS 9u /* digits of a number in brackets */

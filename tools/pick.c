@@ -6,6 +6,8 @@
 #include "say.h"
 
 #include <coppice/error.h>
+#include <stdlib.h>
+#include <string.h>
 
 static int pick_local(const char *command, const struct local *local, const char *text,
                       struct cop_ranks *out)
@@ -60,9 +62,17 @@ static int pick_roll(const char *command, const struct roll *roll, const char *t
     return code;
 }
 
-int pick_ids(const char *command, const struct local *local, const struct roll *roll,
-             const char *text, struct cop_ranks *out)
+int pick_ids(struct follow *follow, const struct roll *roll, const char *text,
+             struct cop_ranks *out)
 {
-    return local ? pick_local(command, local, text, out)
-                 : pick_roll(command, roll, text, out);
+    char *expanded = NULL;
+    if (follow->local != NULL)
+        return pick_local(follow->command, follow->local, text, out);
+    int code = strchr(text, '@') != NULL
+                   ? client_expand(&follow->client, follow->command, text, &expanded)
+                   : 0;
+    if (code == 0)
+        code = pick_roll(follow->command, roll, expanded ? expanded : text, out);
+    free(expanded);
+    return code;
 }

@@ -2,13 +2,13 @@
 #ifndef COP_TOOLS_PICK_H
 #define COP_TOOLS_PICK_H
 
-#include "local.h"
+#include "follow.h"
 
 /*
- * Members as typed (a node set), as ids of the view, in order. `local` is NULL where the names
- * are those of the view alone. 0, or EXIT_USAGE or EXIT_FAILED after one line.
+ * Members as typed (a node set), as ids of the view, in order. 0, or an exit code after one
+ * line.
  */
-int pick_ids(const char *command, const struct local *local, const struct roll *roll,
-             const char *text, struct cop_ranks *out);
+int pick_ids(struct follow *follow, const struct roll *roll, const char *text,
+             struct cop_ranks *out);
 
 #endif

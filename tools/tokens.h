@@ -12,5 +12,6 @@
 #define EXEC_TOKEN (UINT64_C(1) << 62)
 #define PUT_TOKEN (UINT64_C(1) << 61)
 #define AGREE_TOKEN (UINT64_C(1) << 60)
+#define GROUPS_TOKEN (UINT64_C(1) << 59)
 
 #endif

@@ -22,7 +22,7 @@ bad 2 "did you mean 'up'" coppice upp
 bad 2 'coppice --help lists them' coppice frobnicate
 bad 2 "no command '?[31m'" coppice $'\e[31m'
 bad 2 "did you mean 'demo'" coppice help dem
-for command in up down ps probe kill restart bench 'bench contention' 'bench ts' config agent demo model exec bcast put; do
+for command in up down ps probe kill restart bench 'bench contention' 'bench ts' config agent demo model exec bcast put group; do
     bad 2 'unknown option --frob' coppice $command --frob
     bad 2 'unknown option -Z' coppice $command -Z
 done
@@ -266,7 +266,7 @@ bad 2 "there is no member 'n4'" coppice kill n4
 bad 2 "there is no member 'n4'" coppice kill n[0-4]
 bad 2 "there is no member '4'" coppice kill 4
 bad 2 'is not closed' coppice kill 'n[0-1'
-bad 2 'groups' coppice kill @all
+bad 2 "there is no group 'all'" coppice kill @all
 bad 2 'kill: ' coppice kill ''
 bad 2 "there is no member 'x'" coppice restart x
 bad 2 "there is no member 'x'" coppice ps x

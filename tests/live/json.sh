@@ -48,6 +48,8 @@ check coppice.ps.v1 coppice ps --json
 MORE=1 check coppice.stats.v1 coppice ps --stats --json
 check coppice.probe.v1 coppice probe --json
 check coppice.exec.v1 coppice exec --json -- hostname
+coppice group set some n[1-2]
+check coppice.group.v1 coppice group list --json
 check coppice.bcast.v1 coppice bcast --json -k 3 hello
 check coppice.agree.v1 coppice agree --json --count 2
 check coppice.put.v1 coppice put --json "$0" "$scratch/put-%m"
