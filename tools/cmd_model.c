@@ -408,16 +408,19 @@ int cmd_model(int argc, char **argv)
         .text =
             "Predicts T_s, the time of a membership change over a tree: down and up\n"
             "again, with one latency for each level (base), with hops on a torus\n"
-            "(distance), and with latencies measured under contention.",
+            "(distance), and with latencies measured under contention.\n"
+            "For the time of a broadcast see: coppice model bcast --help.",
         .options = options,
         .least = 1,
         .most = 1,
     };
     int code;
+    if (argc > 1 && strcmp(argv[1], "bcast") == 0)
+        return cmd_model_bcast(argc - 1, argv + 1);
     if (!args_parse(&args, argc, argv, &code))
         return code;
     if (strcmp(args.operands[0], "ts") != 0)
-        return fail(EXIT_USAGE, "model: ts, not '%s'", args.operands[0]);
+        return fail(EXIT_USAGE, "model: ts or bcast, not '%s'", args.operands[0]);
     struct request request = {.arity_count = 0};
     code = make_request(&got, &request);
     if (code == 0)
