@@ -292,7 +292,7 @@ static int run(struct local *local, const struct options *options,
     if (code)
         return code;
     if (options->members != NULL)
-        code = pick_ids("put", local, &roll, options->members, &ids);
+        code = pick_ids(&follow, &roll, options->members, &ids);
     if (code == 0 && options->members != NULL && ids.count == 0)
         code = fail(EXIT_USAGE, "put: '%s' is nobody", options->members);
     uint8_t *ranges = make_ranges(&ids, &order.ids.count);
