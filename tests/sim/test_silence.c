@@ -455,6 +455,34 @@ static void test_all_start_in_stealth(void **state)
     cop_sim_destroy(sim);
 }
 
+/* V14: who reaches whom it asks for an invitation, and not the root, is not let in; changes of
+ * others do not wait for it; and it is in when the way is back. */
+static void test_a_joiner_that_does_not_reach_the_root(void **state)
+{
+    (void)state;
+    static const char *const ways[] = {"0 | 5", "0 > 5", "5 > 0"};
+    for (int i = 0; i < 6; i++) {
+        struct cop_sim_script script;
+        struct cop_sim_report report;
+        char text[400], message[200];
+        bool heals = i >= 3;
+        snprintf(text, sizeof text,
+                 "nodes 6\nstart 5\nshape kary:2\nviews majority\n"
+                 "detect ring 100ms witnesses 2\nnet constant 50us\n"
+                 "at 500ms partition %s\nat 1s join\nat 8s crash 3\n"
+                 "at 25s probe 1\n%s",
+                 ways[i % 3], heals ? "at 26s heal\nat 50s probe 1\nliveness\n" : "");
+        assert_int_equal(cop_sim_script_parse(text, &script, message, sizeof message),
+                         0);
+        assert_int_equal(cop_sim_script_run(&script, &report), 0);
+        assert_string_equal(report.failure, "");
+        /* Four without the dead one, and five with the one that came. */
+        assert_int_equal(report.stats.views_installed, heals ? 9 : 4);
+        assert_true(report.stats.proposals <= 3);
+        cop_sim_script_free(&script);
+    }
+}
+
 static int inquiry_status;
 static void note_complete(void *context, struct cop_sim *sim, cop_id node,
                           uint64_t token, int status, struct cop_buf *result)
@@ -502,6 +530,7 @@ int main(void)
         cmocka_unit_test(test_background_traffic),
         cmocka_unit_test(test_gossip_finds_the_stopped),
         cmocka_unit_test(test_all_start_in_stealth),
+        cmocka_unit_test(test_a_joiner_that_does_not_reach_the_root),
         cmocka_unit_test(test_an_inquiry_finds_the_stopped),
         cmocka_unit_test(test_random_silence),
     };
