@@ -279,8 +279,9 @@ struct cop_call {
  *   COP_ETOOBIG  the request has more than COP_BCAST_MAX bytes
  *   COP_EAGAIN   COP_RPC_MAX are under way: again after a `done`
  *   COP_ESTATE   it is no member
- * From another thread all but COP_ETOOBIG, COP_EAGAIN and COP_ESTATE come by `done`. Calls
- * that the node has no room for yet wait in their order; `timeout_ns` begins after that.
+ * From another thread all but COP_ETOOBIG, COP_EAGAIN and COP_ESTATE come by `done`. The
+ * node has room for the 512 after the oldest that has not ended; others wait in their order,
+ * and `timeout_ns` begins after that.
  */
 int cop_rpc(struct cop_run *run, const struct cop_call *call, cop_call_done *done,
             void *context);

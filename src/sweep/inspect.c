@@ -60,6 +60,8 @@ void cop__sweeps_digest(const struct cop_node *node, struct cop__digest *digest)
         cop__digest_word(digest, sweeps->origins[i].incarnation);
         cop__digest_word(digest, sweeps->origins[i].mark);
         cop__digest_word(digest, sweeps->origins[i].ended);
+        for (uint32_t k = 0; sweeps->origins[i].beyond && k < COP__ORIGIN_BEYOND; k++)
+            cop__digest_word(digest, sweeps->origins[i].beyond[k]);
     }
     cop__digest_word(digest, sweeps->count);
     for (const struct cop__sweep *sweep = sweeps->first; sweep; sweep = sweep->next)
@@ -161,6 +163,9 @@ size_t cop__sweeps_bytes(const struct cop_node *node)
     const struct cop__sweeps *sweeps = cop__sweeps(node);
     size_t bytes = sweeps->origin_capacity * sizeof *sweeps->origins +
                    sweeps->scratch.capacity * sizeof *sweeps->scratch.items;
+    for (uint32_t i = 0; i < sweeps->origin_count; i++)
+        if (sweeps->origins[i].beyond)
+            bytes += COP__ORIGIN_BEYOND * sizeof(uint64_t);
     bytes += sweeps->spare ? sweep_bytes(sweeps->spare) : 0;
     for (const struct cop__sweep *sweep = sweeps->first; sweep; sweep = sweep->next)
         bytes += sweep_bytes(sweep);

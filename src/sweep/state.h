@@ -20,8 +20,10 @@ struct cop__origin {
     cop_id id;
     cop_incarnation incarnation;
     uint64_t mark;
-    uint64_t ended; /* bit i: sequence mark + 1 + i */
+    uint64_t ended;   /* bit i: sequence mark + 1 + i */
+    uint64_t *beyond; /* the bits after those, while one of them is set; or NULL */
 };
+#define COP__ORIGIN_BEYOND (COP__SWEEP_WINDOW / 64 - 1) /* words */
 
 /* ---- one sweep ------------------------------------------------------------------- */
 
@@ -134,7 +136,8 @@ static inline bool cop__sweep_is_mine(const struct cop_node *node,
 struct cop__origin *cop__origin_get(struct cop_node *node, cop_id id,
                                     cop_incarnation incarnation);
 bool cop__origin_is_over(const struct cop__origin *origin, uint64_t sequence);
-void cop__origin_end(struct cop__origin *origin, uint64_t sequence);
+/* COP_ENOMEM. */
+int cop__origin_end(struct cop__origin *origin, uint64_t sequence);
 void cop__origin_advance(struct cop__origin *origin, uint64_t mark);
 uint64_t cop__origin_mark(const struct cop_node *node, cop_id id,
                           cop_incarnation incarnation);

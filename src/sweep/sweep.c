@@ -105,8 +105,12 @@ void cop__sweeps_reap(struct cop_node *node, uint32_t busy)
 /* The initiator's own mark follows its sweeps as they end, in order. */
 static void advance_own_mark(struct cop__origin *origin)
 {
-    while (origin->ended & 1)
-        cop__origin_advance(origin, origin->mark + 1);
+    while (origin->ended & 1) {
+        uint64_t count = 1;
+        while (count < 64 && (origin->ended >> count & 1))
+            count++;
+        cop__origin_advance(origin, origin->mark + count);
+    }
 }
 
 /* Ends it here: nothing of it is waited for any more, and it never starts again. */
@@ -128,7 +132,8 @@ void cop__sweep_end(struct cop_node *node, struct cop__sweep *sweep)
         cop__origin_get(node, sweep->initiator, sweep->incarnation);
     if (!origin)
         return;
-    cop__origin_end(origin, sweep->sequence);
+    if (cop__origin_end(origin, sweep->sequence))
+        cop__fail(node, COP_ENOMEM);
     if (cop__sweep_is_mine(node, sweep))
         advance_own_mark(origin);
 }
@@ -821,6 +826,8 @@ static void fini(struct cop_node *node)
     if (sweeps->spare)
         free_memory(sweeps->spare);
     cop_ranks_free(&sweeps->scratch);
+    for (uint32_t i = 0; i < sweeps->origin_count; i++)
+        free(sweeps->origins[i].beyond);
     free(sweeps->origins);
 }
 

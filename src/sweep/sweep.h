@@ -19,8 +19,9 @@ struct cop__sweep;
 struct cop__roll;
 extern const struct cop__layer cop__sweep_layer;
 
-/* How many sweeps of one initiator may be under way: as many as fit in one word. */
-#define COP__SWEEP_WINDOW 64u
+/* How many sweeps of one initiator may be above its mark: the oldest that waits for somebody
+ * slow keeps only those behind this many waiting. */
+#define COP__SWEEP_WINDOW 512u
 /* The longest that a sweep may take: long enough for a person, short enough that times
  * never wrap. */
 #define COP__SWEEP_TIMEOUT_MAX (UINT64_C(3600) * COP_SEC)

@@ -14,7 +14,7 @@
  */
 #define COLLNET_NODES 16u
 #define COLLNET_ITEMS 4096u
-#define COLLNET_NOTES 2048u
+#define COLLNET_NOTES 8192u
 #define COLLNET_SERVICE 7u
 
 struct collnet_behaviour {

@@ -2,6 +2,7 @@
 #include "node/node.h"
 
 #include "sweep/cover.h"
+#include "sweep/sweep.h"
 #include "wirenet.h"
 
 #include <setjmp.h>
@@ -271,7 +272,7 @@ static void test_ignored_malformed_ask(void **state)
     asks[5].left_ns = UINT64_MAX;
     asks[6].hop_ns = UINT64_MAX;
     asks[7].sequence = 0;
-    asks[8].sequence = 66; /* with mark 0, outside any window */
+    asks[8].sequence = COP__SWEEP_WINDOW + 2; /* with mark 0, outside any window */
     for (uint32_t i = 0; i < 9; i++) {
         recv_ask(net, 0, &asks[i]);
         assert_int_equal(stats(net)->ignored_malformed, i + 1);

@@ -658,9 +658,13 @@ static void lowest_version_is_tried(void **state)
 
 /* ---- many ------------------------------------------------------------------------ */
 
+#define HELD_MAX 1000u
+
 struct crowd {
     struct hall *hall;
-    uint32_t under_way, ended, answered, aborted, refused;
+    uint32_t under_way, ended, answered, aborted;
+    uint64_t held[HELD_MAX]; /* tasks that the last member has not replied to */
+    uint32_t held_count;
 };
 
 static void on_one_of_many(void *context, int status,
@@ -700,6 +704,64 @@ static void a_thousand_in_flight(void **state)
     assert_int_equal(crowd.answered, 1000);
     for (uint32_t i = 0; i < MEMBERS; i++)
         assert_int_equal(hall->desks[i].runs, 1000);
+}
+
+static void keep_task(struct desk *desk, struct cop_run *run, struct cop_task *task)
+{
+    (void)run;
+    assert_true(the_crowd->held_count < HELD_MAX);
+    desk->run_returns = task->group == COP_GROUP_ALL ? COP_LATER : 0;
+    if (desk->run_returns == COP_LATER)
+        the_crowd->held[the_crowd->held_count++] = task->number;
+}
+
+static bool all_are_held(struct hall *hall)
+{
+    (void)hall;
+    return the_crowd->held_count == HELD_MAX;
+}
+
+/* Two members have a thousand calls under way, and all wait for the last one. What does not
+ * need that one is not kept waiting. */
+static void a_slow_leaf_holds_up_nobody_else(void **state)
+{
+    struct hall *hall = *state;
+    struct crowd *crowd = calloc(1, sizeof *crowd);
+    struct cop_target targets[] = {{0, NULL, 0}, {1, NULL, 0}, {2, NULL, 0}};
+    struct cop_group_spec spec = {.kind = COP_GROUP_LAZY,
+                                  .service = SERVICE,
+                                  .targets = targets,
+                                  .target_count = 3};
+    struct cop_call call = {
+        .service = SERVICE, .op = COP_OP_SUM, .timeout_ns = 300 * COP_SEC};
+    assert_non_null(crowd);
+    crowd->hall = hall;
+    the_crowd = crowd;
+    hall_open(hall, MEMBERS, "chain");
+    replies_everywhere(hall);
+    hall->desks[3].replies = false;
+    hall->desks[3].on_run = keep_task;
+    for (; crowd->under_way < HELD_MAX; crowd->under_way++)
+        assert_int_equal(
+            cop_rpc(hall_run(hall, crowd->under_way % 2), &call, on_one_of_many, crowd),
+            0);
+    hall_until(hall, all_are_held);
+    assert_int_equal(crowd->ended, 0);
+    struct cop_call quick = {.op = COP_OP_SUM};
+    assert_int_equal(
+        cop_group_create(hall_run(hall, 0), &spec, &quick.group, NULL, NULL), 0);
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(hall_rpc(hall, 0, &quick), 0);
+        assert_int_equal(cop_value(&hall->ended.result, 0), 7);
+    }
+    assert_int_equal(crowd->ended, 0);
+    for (uint32_t i = 0; i < crowd->held_count; i++)
+        assert_int_equal(cop_reply(hall_run(hall, 3), crowd->held[i], 0,
+                                   &hall->desks[3].value, sizeof(int64_t)),
+                         0);
+    hall_until(hall, all_have_ended);
+    assert_int_equal(crowd->answered, HELD_MAX);
+    free(crowd);
 }
 
 static void too_many_are_pushed_back(void **state)
@@ -911,6 +973,7 @@ int main(void)
         TEST(the_dead_are_named),
         TEST(lowest_version_is_tried),
         TEST(a_thousand_in_flight),
+        TEST(a_slow_leaf_holds_up_nobody_else),
         TEST(too_many_are_pushed_back),
         TEST(services_outlive_nodes),
         TEST(services_before_the_view),

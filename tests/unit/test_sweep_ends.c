@@ -26,23 +26,23 @@ static void hold_upward(struct wirenet *net)
 static void test_window(void **state)
 {
     (void)state;
-    struct wirenet *net = wirenet_create(7, "kary:2");
+    struct wirenet *net = wirenet_create(2, "chain");
     for (uint64_t token = 1; token <= COP__SWEEP_WINDOW; token++)
         assert_int_equal(wirenet_probe(net, 0, token, false), 0);
     uint64_t digest = cop_node_digest(net->nodes[0].node);
-    assert_int_equal(wirenet_probe(net, 0, 99, false), COP_EAGAIN);
+    assert_int_equal(wirenet_probe(net, 0, COP__SWEEP_WINDOW + 1, false), COP_EAGAIN);
     assert_int_equal(net->effects.count, 0);
     assert_true(cop_node_digest(net->nodes[0].node) == digest);
     assert_int_equal(wirenet_probe(net, 1, 1, false), 0); /* others have their own */
     wirenet_settle(net);
     for (uint64_t token = 1; token <= COP__SWEEP_WINDOW; token++) {
         assert_int_equal(wirenet_end(net, 0, token)->status, 0);
-        wirenet_assert_result(net, 0, token, 7, 0, 0);
+        wirenet_assert_result(net, 0, token, 2, 0, 0);
     }
-    assert_null(wirenet_end(net, 0, 99));
-    assert_int_equal(wirenet_probe(net, 0, 99, false), 0);
+    assert_null(wirenet_end(net, 0, COP__SWEEP_WINDOW + 1));
+    assert_int_equal(wirenet_probe(net, 0, COP__SWEEP_WINDOW + 1, false), 0);
     wirenet_settle(net);
-    wirenet_assert_result(net, 0, 99, 7, 0, 0);
+    wirenet_assert_result(net, 0, COP__SWEEP_WINDOW + 1, 2, 0, 0);
     wirenet_destroy(net);
 }
 
@@ -50,7 +50,7 @@ static void test_window(void **state)
 static void test_window_waits_for_the_oldest(void **state)
 {
     (void)state;
-    struct wirenet *net = wirenet_create(7, "kary:2");
+    struct wirenet *net = wirenet_create(2, "chain");
     struct cop_request slow = {.kind = COP_REQUEST_PROBE, .token = 1};
     net->held[1][0] = true;
     assert_int_equal(wirenet_submit(net, 0, &slow), 0);
@@ -63,10 +63,10 @@ static void test_window_waits_for_the_oldest(void **state)
     assert_int_equal(token, COP__SWEEP_WINDOW + 1);
     wirenet_release(net);
     wirenet_settle(net);
-    wirenet_assert_result(net, 0, 1, 7, 0, 0);
+    wirenet_assert_result(net, 0, 1, 2, 0, 0);
     assert_int_equal(wirenet_probe(net, 0, token, false), 0);
     wirenet_settle(net);
-    wirenet_assert_result(net, 0, token, 7, 0, 0);
+    wirenet_assert_result(net, 0, token, 2, 0, 0);
     wirenet_destroy(net);
 }
 

@@ -22,7 +22,7 @@
  */
 #define WIRENET_NODES 32u
 #define WIRENET_ITEMS 8192u
-#define WIRENET_ENDS 256u
+#define WIRENET_ENDS 1024u
 
 /* Something on its way from one node to another. */
 struct wirenet_item {
