@@ -129,6 +129,7 @@ struct cop_agreed {
 };
 /* COP_EMALFORMED, COP_ENOMEM. */
 int cop_agreed(const struct cop_buf *result, struct cop_agreed *out);
+/* Frees the list, and the value where it is the caller's. */
 void cop_agreed_free(struct cop_agreed *agreed);
 /* The i-th word of a value; 0 beyond its end. */
 uint64_t cop_agreed_word(const struct cop_agreed *agreed, uint32_t i);
