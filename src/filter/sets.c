@@ -89,17 +89,19 @@ static int check(struct cop_span bytes)
     return kind ? cop__records_check(kind, bytes) : COP_EMALFORMED;
 }
 
-static void put_numbers(const struct cop__type *type, struct cop_span set,
-                        struct cop_filter_out *out)
+/* A range is short to say and may be long to list, so one too long is not begun. */
+static int put_numbers(const struct cop__type *type, struct cop_span set,
+                       struct cop_filter_out *out)
 {
     struct cop__ranges ranges = cop__ranges_begin(set);
     struct cop__range range;
-    while (out->error == 0 && cop__ranges_next(&ranges, &range))
-        for (uint64_t i = range.first; out->error == 0; i++) {
-            cop_filter_put_u64(out, turned(type, i));
-            if (i == range.last)
-                break;
-        }
+    while (out->error == 0 && cop__ranges_next(&ranges, &range)) {
+        if (range.last - range.first >= COP_FILTER_STATE_MAX / 8)
+            return COP_ETOOBIG;
+        for (uint64_t i = 0; i <= range.last - range.first && out->error == 0; i++)
+            cop_filter_put_u64(out, turned(type, range.first + i));
+    }
+    return out->error;
 }
 
 /* Numbers one after the other; text and bytes as lines. */
@@ -113,7 +115,9 @@ static int result(struct cop_span bytes, struct cop_filter_out *out)
         return COP_EMALFORMED;
     while (cop__record_next(kind, &state.body, &record)) {
         if (kind == &of_numbers) {
-            put_numbers(&type, record.set, out);
+            int error = put_numbers(&type, record.set, out);
+            if (error)
+                return error;
             continue;
         }
         cop__put_escaped(out, record.name);

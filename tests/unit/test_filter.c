@@ -228,6 +228,19 @@ static void test_union(void **state)
     /* 1-3, 7 and the last: no larger than three ranges need. */
     assert_int_equal(world.state->length, world.empty->length + 1 + 2 + 2 + 11);
     expect(&world, WORDS(1, 2, 3, 7, UINT64_MAX));
+    /* All numbers there are: a state of a few bytes, and no list. */
+    world = begin("union", "u64", "");
+    static const uint8_t all[] = {1, 0, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1};
+    struct cop_buf *full = cop_buf_create(world.empty->length + sizeof all), *result;
+    memcpy(full->data, world.empty->data, world.empty->length);
+    memcpy(full->data + world.empty->length, all, sizeof all);
+    assert_int_equal(cop_filter_check(world.filter, world.empty,
+                                      (struct cop_span){full->data, full->length}),
+                     0);
+    assert_int_equal(cop_filter_result(world.filter, "u64", full, &result),
+                     COP_ETOOBIG);
+    cop_buf_unref(full);
+    end(&world);
     world = begin("union", "i64", "");
     give_one(&world, 0, 1);
     give_one(&world, 0, MINUS(1));
