@@ -71,6 +71,12 @@ bool cop__bulk_owes_run(const struct cop__call *call)
     return call->bulk && call->bulk->serves;
 }
 
+void cop__bulk_owe_nothing(struct cop__call *call)
+{
+    call->bulk->serves = call->bulk->sinks = false;
+    call->bulk->moves = true;
+}
+
 void cop__bulk_unserve(struct cop_node *node, struct cop__call *call)
 {
     struct cop__bulk *bulk = call->bulk;

@@ -227,15 +227,6 @@ void cop__call_part(struct cop_node *node, struct cop__call *call, cop_id from,
     cop__emit_upcall(node, &upcall);
 }
 
-void cop__call_done(struct cop_node *node, struct cop__call *call, int status)
-{
-    call->gathered = true;
-    if (!call->running || call->done)
-        return;
-    call->done = true;
-    emit_status(node, call, COP_UPCALL_DONE, status);
-}
-
 /* RUN, and what came before it. */
 static void start_run(struct cop_node *node, struct cop__call *call, int status)
 {
@@ -250,14 +241,33 @@ static void start_run(struct cop_node *node, struct cop__call *call, int status)
     }
 }
 
+/* K12: RUN was promised, and comes, though the bulk will not. */
+static void give_up_bulk(struct cop_node *node, struct cop__call *call, int status)
+{
+    if (!cop__bulk_owes_run(call))
+        return;
+    cop__bulk_owe_nothing(call);
+    if (cop__call_wants(node, call, COP_UPCALL_RUN))
+        start_run(node, call, status);
+}
+
+void cop__call_done(struct cop_node *node, struct cop__call *call, int status)
+{
+    call->gathered = true;
+    if (status)
+        give_up_bulk(node, call, status);
+    if (!call->running || call->done)
+        return;
+    call->done = true;
+    emit_status(node, call, COP_UPCALL_DONE, status);
+}
+
 /* K7: whoever got RUN gets DONE and SENT, and nothing after. */
 void cop__call_end(struct cop_node *node, struct cop__call *call, int status)
 {
     if (call->over)
         return;
-    /* K12: what was promised comes. */
-    if (cop__bulk_owes_run(call) && cop__call_wants(node, call, COP_UPCALL_RUN))
-        start_run(node, call, status ? status : COP_EABORTED);
+    give_up_bulk(node, call, status ? status : COP_EABORTED);
     cop__call_done(node, call, status);
     if (call->running && !call->is_root)
         emit_status(node, call, COP_UPCALL_SENT, status);

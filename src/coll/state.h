@@ -256,6 +256,8 @@ struct cop_upcall cop__call_upcall(const struct cop__call *call,
 void cop__bulk_begin(struct cop_node *node, struct cop__call *call, bool serves);
 /* Whether RUN is promised and not given yet. */
 bool cop__bulk_owes_run(const struct cop__call *call);
+/* It was given, without all of the bulk. */
+void cop__bulk_owe_nothing(struct cop__call *call);
 /* The service here gets no more of it. */
 void cop__bulk_unserve(struct cop_node *node, struct cop__call *call);
 void cop__bulk_end(struct cop_node *node, struct cop__call *call);

@@ -158,6 +158,7 @@ static void carry(struct collnet *net, cop_id id, const struct cop_effect *effec
         cop_buf_unref(net->result);
         net->result = cop_buf_ref(effect->result);
         net->completions++;
+        net->dones_at_completion = collnet_count(net, id, COP_UPCALL_DONE);
         net->token = effect->token;
         net->status = effect->status;
     } else if (effect->kind == COP_EFFECT_UPCALL) {

@@ -203,6 +203,9 @@ static void test_abort(void **state)
     struct cop_request request = {.kind = COP_REQUEST_ABORT, .target = TOKEN};
     collnet_some(net, 60);
     assert_int_equal(collnet_submit(net, 0, &request), 0);
+    /* Before its COMPLETE the root has heard all that it was promised. */
+    assert_int_equal(net->completions, 1);
+    assert_int_equal(collnet_count(net, 0, COP_UPCALL_DONE), net->dones_at_completion);
     collnet_run(net);
     assert_int_equal(net->status, COP_EABORTED);
     for (cop_id id = 0; id < 4; id++) {
