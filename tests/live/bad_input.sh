@@ -102,7 +102,7 @@ bad 1 'processes failed: Too many open files' \
     bash -c 'ulimit -n 7; exec "$0" bench contention --pattern tree:4 --n 5' "$COPPICE"
 model='coppice model ts --n 8 --arity 2 --latency 5us --compute 2us'
 bad 2 'an operand is missing' coppice model
-bad 2 "ts, not 'x'" coppice model x
+bad 2 "ts or bcast, not 'x'" coppice model x
 bad 2 '--n N is needed' coppice model ts
 bad 2 'from 1 to 16777216' $model --n 0
 bad 2 'from 1 to 16777216' $model --n 8-4
