@@ -79,6 +79,7 @@ mkdir "$scratch/bin"
 ln -s "$(type -P true)" "$(type -P xargs)" "$scratch/bin"
 PATH=$scratch/bin "$COPPICE" bench exec -n 3 --rounds 7 --json >"$scratch/bench_exec"
 check coppice.bench.exec.v1 cat "$scratch/bench_exec"
+check coppice.model.bcast.v1 coppice model bcast --o 1us --l 5us --n 9 --shape knomial:2,flat --json
 check coppice.model.ts.v1 coppice model ts --n 9 --arity 2 --latency 5us --compute 2us --json
 ALSO=coppice.model.ts.v1 check coppice.model.best.v1 \
     coppice model ts --n 9 --best --latency 5us --compute 2us --torus cube --json

@@ -20,6 +20,10 @@ for command in $commands; do
             text+=$'\n'$out
         done
     fi
+    if [ $command = model ]; then
+        expect 0 coppice model bcast --help
+        text+=$'\n'$out
+    fi
     helped=$(sed -n 's/^  \(-., \|    \)--\([a-z-]*\).*/\2/p' <<<"$text" | sort -u)
     expect 0 coppice $command --help
     paged=$(sed -n 's/^\.It .*Fl -\([a-z-]*\).*/\1/p' "$page" | sort -u)

@@ -68,8 +68,9 @@ struct collnet {
     struct collnet_note notes[COLLNET_NOTES];
     uint32_t note_count;
     uint32_t completions;
-    uint32_t dones_at_completion; /* how many DONE the one who completed had got by then */
-    uint64_t token; /* of the last COMPLETE */
+    uint32_t
+        dones_at_completion; /* how many DONE the one who completed had got by then */
+    uint64_t token;          /* of the last COMPLETE */
     int status;
     struct cop_buf *result;
     uint32_t calls_sent; /* frames that carry a request: ASK and CALL */
