@@ -423,8 +423,8 @@ uint64_t cop_sim_node_bytes(const struct cop_sim *sim);
  *   detect [ring 100ms] [witnesses 2] [gossip 100ms [stealth]] (where views change)
  *   guard 2 (removals a minute)   drained 3,5-6 (from the start)   at T drain A about B [undo]
  *   at T go-on A
- *   agree early [count K] [window W] [gap T] [timeout T] [groups K] [keep-tree] [promote]
- *   [plain] (see struct cop_sim_agree)
+ *   agree early [count K] [window W] [gap T] [timeout T] [groups K] [keep-tree]
+ *   [promote] [free] [plain] (see struct cop_sim_agree)
  *   stream FILTER [waves K] [window W] [gap T] [lag T] [downs K] [timeout T] [none] [leaves]
  *   [withdraw] (see struct cop_sim_stream)
  *   start 12 (members at the start; the other nodes are places for who joins)  flags

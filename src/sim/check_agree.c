@@ -284,6 +284,34 @@ static bool is_uniform(const struct cop_sim *sim, const struct group *group)
             !group->promote);
 }
 
+static bool lives(const struct cop_sim *sim, const struct cop_life *life)
+{
+    return cop_sim_is_alive(sim, life->id) &&
+           cop__sim_incarnation(sim, life->id) == life->incarnation;
+}
+
+/* Dead, or left behind by a later view of the other. */
+static bool is_gone(const struct cop_sim *sim, const struct cop_life *life,
+                    const struct cop_life *other)
+{
+    if (!lives(sim, life) || !lives(sim, other))
+        return !lives(sim, life);
+    const struct cop_view *left = cop_node_view(cop_sim_node(sim, life->id));
+    const struct cop_view *right = cop_node_view(cop_sim_node(sim, other->id));
+    return !cop_view_has(right, life->id, life->incarnation) &&
+           cop_view_epoch(right) > cop_view_epoch(left);
+}
+
+/* Where somebody was removed that lives, one who had the view without the coordinator alone may
+ * have said UNDECIDED, and be gone; a value is never gone back on. */
+static bool is_excused(const struct cop_sim *sim, const struct group *group,
+                       uint64_t number, uint32_t rank, uint32_t other)
+{
+    return cop_sim_was_lied_to(sim) &&
+           part_of(group, number, rank)->status == COP_UNDECIDED &&
+           is_gone(sim, &group->members[rank], &group->members[other]);
+}
+
 static void check_same(struct cop_sim *sim, const struct group *group, uint64_t number,
                        uint32_t rank)
 {
@@ -293,7 +321,9 @@ static void check_same(struct cop_sim *sim, const struct group *group, uint64_t 
         if (i == rank || !other->returned || !is_result(other->status) ||
             other->digest == mine->digest)
             continue;
-        bool doubt = mine->status == COP_UNCERTAIN || other->status == COP_UNCERTAIN;
+        bool doubt = mine->status == COP_UNCERTAIN || other->status == COP_UNCERTAIN ||
+                     is_excused(sim, group, number, rank, i) ||
+                     is_excused(sim, group, number, i, rank);
         if ((is_uniform(sim, group) && !doubt) ||
             are_together(sim, &group->members[rank], &group->members[i]))
             cop_sim_fail(sim, "A1",
@@ -415,12 +445,6 @@ static void on_complete(void *of, struct cop_sim *sim, cop_id id, uint64_t token
 }
 
 /* ---- in the end ------------------------------------------------------------------ */
-
-static bool lives(const struct cop_sim *sim, const struct cop_life *life)
-{
-    return cop_sim_is_alive(sim, life->id) &&
-           cop__sim_incarnation(sim, life->id) == life->incarnation;
-}
 
 /* Whether all of the group who live have one view, with exactly them of the group. Where the
  * membership is blocked on purpose it is not so. */

@@ -370,6 +370,22 @@ static void test_a_view_that_nobody_else_has(void **state)
     assert_in_range(report.agreements, 4, 6);
 }
 
+/* The other way round: 1 alone has the view without 0, says that nothing was decided, and dies;
+ * 0 was never dead, and decides. Two-phase commit promises no more (seed 46102). */
+static void test_a_view_that_dies_with_its_root(void **state)
+{
+    (void)state;
+    struct cop_sim_report report =
+        run("nodes 5\nshape chain\nseed 46102\nviews majority\n"
+            "agree tree count 1 window 1 gap 11584165ns\n"
+            "net loggp 36us 1445ns 3157ns 9811 compute 19us\n"
+            "at 9ms partition 1,3 | 0,2,4\nat 9ms report 1 about 0\n"
+            "at 10ms report 1 about 2\nat 10ms report 1 about 3\n"
+            "at 10ms report 1 about 4\nat 11080us crash 1\nat 10300us heal\n"
+            "at 10300us partition 0 | 1-4\nliveness\n");
+    assert_int_equal(report.agreements, 1);
+}
+
 /* Where no view can be committed the deadline says why, to who knows that it is so. */
 struct ends {
     unsigned degraded, timed_out, decided;
@@ -433,6 +449,7 @@ int main(void)
         cmocka_unit_test(test_a_new_round_is_no_new_gather),
         cmocka_unit_test(test_groups_of_later_views),
         cmocka_unit_test(test_a_view_that_nobody_else_has),
+        cmocka_unit_test(test_a_view_that_dies_with_its_root),
         cmocka_unit_test(test_degraded),
         cmocka_unit_test(test_rebalancing),
         cmocka_unit_test(test_swarm),
