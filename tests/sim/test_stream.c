@@ -158,7 +158,7 @@ static void test_values_of_lost_leaves_stay(void **state)
     static const char text[] =
         "nodes 7\nshape kary:2\nseed 1\nviews majority\nnet constant 10us\n"
         "flags codec\nliveness\nstream sum waves 20 window 4 gap 500us leaves%s\n"
-        "at 3ms crash 3\nat 6ms crash 2\n";
+        "at 3ms crash 3\nat 6ms crash 1\n";
     char full[512];
     for (int withdraw = 0; withdraw < 2; withdraw++) {
         snprintf(full, sizeof(full), text, withdraw ? " withdraw" : "");
