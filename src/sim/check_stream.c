@@ -36,6 +36,12 @@ struct told {
     struct cop_buf *state;
 };
 
+/* How many of the departed a node knew. */
+struct known {
+    cop_incarnation incarnation;
+    uint32_t count;
+};
+
 struct state {
     const struct cop_filter *filter;
     struct cop_buf *empty;
@@ -43,6 +49,7 @@ struct state {
     struct life *lives;
     uint32_t count, capacity;
     struct told *told; /* by id */
+    struct known *known;
     uint32_t nodes;
     uint64_t taken;
 };
@@ -61,6 +68,7 @@ static void fini(void *of)
     cop_buf_unref(state->all);
     free(state->lives);
     free(state->told);
+    free(state->known);
     free(state);
 }
 
@@ -72,7 +80,8 @@ static void *init(struct cop_sim *sim)
     state->nodes = sim->config.nodes;
     state->told = calloc(state->nodes, sizeof(*state->told));
     state->filter = cop_filter_find(sim->config.stream.filter);
-    if (!state->told || !state->filter ||
+    state->known = calloc(state->nodes, sizeof(*state->known));
+    if (!state->told || !state->known || !state->filter ||
         cop_filter_init(state->filter, "u64", "", &state->empty) != 0) {
         fini(state);
         return NULL;
@@ -280,6 +289,12 @@ static void on_output(struct state *state, struct cop_sim *sim, cop_id id,
     }
     if (!event->whole && (told->incarnation != cop__sim_incarnation(sim, id)))
         cop_sim_fail(sim, "S1", "the first output of %u is a difference", (unsigned)id);
+    /* Idempotent filters join, and never drop. */
+    if (event->whole && is_idempotent(state) && told->state &&
+        told->incarnation == cop__sim_incarnation(sim, id) &&
+        !has_all(sim, state, bytes, told->state))
+        cop_sim_fail(sim, "S1", "what wave %llu had is not in wave %llu any more",
+                     (unsigned long long)told->wave, (unsigned long long)event->wave);
     if (event->whole || !told->state) {
         cop_buf_unref(told->state);
         told->state = cop_buf_ref(bytes);
@@ -327,13 +342,25 @@ static void on_stream(void *of, struct cop_sim *sim, cop_id id, uint64_t number,
 
 /* ---- S3 -------------------------------------------------------------------------- */
 
+/* S1: the departed are never dropped. */
+static void check_memory(struct state *state, struct cop_sim *sim, cop_id id,
+                         const struct cop_stream_info *info)
+{
+    struct known *known = &state->known[id];
+    cop_incarnation life = cop__sim_incarnation(sim, id);
+    if (known->incarnation == life && info->departed < known->count)
+        cop_sim_fail(sim, "S1", "%u has forgotten who departed", (unsigned)id);
+    *known = (struct known){life, info->departed};
+}
+
 static void after_step(void *of, struct cop_sim *sim, cop_id id)
 {
-    const struct state *state = of;
+    struct state *state = of;
     const struct cop_node *node = cop_sim_node(sim, id);
     struct cop_stream_info info;
     if (!node || cop_node_stream(node, COP__STREAM_NUMBER, &info) != 0)
         return;
+    check_memory(state, sim, id, &info);
     if (info.queued > info.window)
         cop_sim_fail(sim, "S3", "%u waves wait at %u", (unsigned)info.queued,
                      (unsigned)id);

@@ -158,7 +158,7 @@ static void test_values_of_lost_leaves_stay(void **state)
     static const char text[] =
         "nodes 7\nshape kary:2\nseed 1\nviews majority\nnet constant 10us\n"
         "flags codec\nliveness\nstream sum waves 20 window 4 gap 500us leaves%s\n"
-        "at 3ms crash 3\nat 6ms crash 2\n";
+        "at 3ms crash 3\nat 6ms crash 1\n";
     char full[512];
     for (int withdraw = 0; withdraw < 2; withdraw++) {
         snprintf(full, sizeof(full), text, withdraw ? " withdraw" : "");
@@ -180,6 +180,26 @@ static void test_joining_and_returning(void **state)
         "10us\nflags codec\nliveness\nstream sum waves 30 window 4 gap 2ms downs 9\n"
         "at 5ms join\nat 9ms join\nat 12ms crash 0\nat 20ms restart 0\n");
     assert_true(report.stats.stream_adoptions >= 3);
+}
+
+/* Found by seeds: a mark that overtook the adoption it was for; an offer that was taken twice; a new
+ * life as root, which knows nothing of packets down. */
+static void test_found_by_seeds(void **state)
+{
+    (void)state;
+    run("nodes 4\nshape flat\nseed 3111\nviews majority\nstart 4\nstream max waves 12 "
+        "window "
+        "1 gap 34156ns lag 28954ns leaves\nflags codec buggify\nnet constant 10us\n"
+        "at 0ns crash 2\nat 110us lie 1 about 0\nliveness\n");
+    run("nodes 7\nshape knomial:3\nseed 125\nviews majority\nstart 7\nstream sum waves "
+        "18 "
+        "window 1 downs 2 withdraw\nnet recorded "
+        "174000ns,312000ns,383000ns,114000ns,264000ns\nat 250us report 2 about 0\n"
+        "at 410us lie 2 about 1\nliveness\n");
+    run("nodes 3\nshape chain\nseed 73\nviews majority\nstream sum waves 6 window 4 "
+        "gap "
+        "380004ns timeout 563167ns downs 4 leaves\nnet constant 10us\n"
+        "at 0ns partition 0 | 1\nat 310us report 1 about 0\nliveness\n");
 }
 
 /* ---- the checkers can fail ------------------------------------------------------- */
@@ -241,6 +261,7 @@ int main(void)
         cmocka_unit_test(test_zones),
         cmocka_unit_test(test_values_of_lost_leaves_stay),
         cmocka_unit_test(test_joining_and_returning),
+        cmocka_unit_test(test_found_by_seeds),
         cmocka_unit_test(test_checkers_fail),
         cmocka_unit_test(test_swarm),
     };
