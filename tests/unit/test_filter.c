@@ -645,6 +645,24 @@ static void test_tables_are_judged(void **state)
 #undef BAD
 }
 
+/* The same state with a byte more: the length of a text as 0x81 0x00. */
+static void test_a_longer_way_to_write_a_number_is_refused(void **state)
+{
+    (void)state;
+    struct world world = begin("union", "text", "");
+    static const uint8_t bodies[2][3] = {{1, 'a'}, {0x81, 0, 'a'}};
+    for (uint32_t i = 0; i < 2; i++) {
+        struct cop_buf *made = cop_buf_create(world.empty->length + 2 + i);
+        memcpy(made->data, world.empty->data, world.empty->length);
+        memcpy(made->data + world.empty->length, bodies[i], 2 + i);
+        assert_int_equal(cop_filter_check(world.filter, world.empty,
+                                          (struct cop_span){made->data, made->length}),
+                         i ? COP_EMALFORMED : 0);
+        cop_buf_unref(made);
+    }
+    end(&world);
+}
+
 static void test_fold_of_many(void **state)
 {
     (void)state;
@@ -700,6 +718,7 @@ int main(void)
         cmocka_unit_test(test_states_of_other_parameters_are_refused),
         cmocka_unit_test(test_a_filter_that_lies_is_contained),
         cmocka_unit_test(test_tables_are_judged),
+        cmocka_unit_test(test_a_longer_way_to_write_a_number_is_refused),
         cmocka_unit_test(test_fold_of_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
