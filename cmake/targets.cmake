@@ -122,6 +122,18 @@ target_link_libraries(coppice_static PUBLIC PkgConfig::LIBUV OpenSSL::SSL Thread
 add_library(coppice::coppice ALIAS coppice_shared)
 add_library(coppice::static ALIAS coppice_static)
 
+# For MPI programs: on the public interface of the library, and MPI.
+if(OMPI_FOUND AND NOT COPPICE_FUZZ)
+    file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/mpi/*.c)
+    add_library(coppice_mpi SHARED ${sources})
+    set_target_properties(coppice_mpi PROPERTIES OUTPUT_NAME coppice-mpi
+        VERSION ${PROJECT_VERSION} SOVERSION ${COPPICE_SOVERSION})
+    target_compile_definitions(coppice_mpi PRIVATE _GNU_SOURCE)
+    target_include_directories(coppice_mpi SYSTEM PUBLIC ${OMPI_INCLUDE_DIRS})
+    target_link_libraries(coppice_mpi PRIVATE coppice_flags
+                                      PUBLIC coppice_shared ${OMPI_LINK_LIBRARIES})
+endif()
+
 # The command: one file that needs no library of ours, so that it starts fast and can be
 # copied. What tests want to call (drawing, node sets, JSON) is an archive of its own.
 file(GLOB tools CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/*.c)

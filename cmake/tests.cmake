@@ -135,6 +135,13 @@ foreach(source IN LISTS examples)
     endif()
 endforeach()
 coppice_say("examples" "${count}" "examples/")
+if(TARGET coppice_mpi)
+    add_executable(example_survive ${PROJECT_SOURCE_DIR}/examples/mpi/survive.c)
+    target_link_libraries(example_survive PRIVATE coppice_flags coppice_mpi)
+    coppice_add_script(example_survive example 120 ${tests}/examples/survive.sh)
+    set_property(TEST example_survive APPEND PROPERTY
+                 ENVIRONMENT "EXAMPLE=$<TARGET_FILE:example_survive>")
+endif()
 
 # Style: each rule is a script that prints the lines that break it.
 file(GLOB scripts CONFIGURE_DEPENDS ${tests}/style/check_*.sh)

@@ -46,11 +46,29 @@ bool cop_boot_is_there(void);
  */
 int cop_boot(struct cop_boot **out, char *message, size_t size);
 
+/*
+ * The same by means of the caller's own, say the MPI that it is written for: every process
+ * has a word of less than COP_BOOT_WORD_MAX bytes, and `gather` gets those of all, by rank,
+ * as long as all processes call it.
+ */
+#define COP_BOOT_WORD_MAX 256u
+struct cop_boot_means {
+    uint32_t rank, size;
+    bool is_local;   /* all of them are on this machine */
+    const char *job; /* a name that no other job has at the same time */
+    /* 0, or an error, which cop_boot_by returns. */
+    int (*gather)(void *context, const char word[COP_BOOT_WORD_MAX],
+                  char (*words)[COP_BOOT_WORD_MAX]);
+    void *context;
+};
+int cop_boot_by(const struct cop_boot_means *means, struct cop_boot **out,
+                char *message, size_t size);
+
 /* Which of the processes this is: 0, 1, ... */
 cop_id cop_boot_rank(const struct cop_boot *boot);
 /* How many there are. */
 uint32_t cop_boot_size(const struct cop_boot *boot);
-/* "pmix" or "pmi". */
+/* "pmix", "pmi", or "own" for means of the caller's. */
 const char *cop_boot_launcher(const struct cop_boot *boot);
 
 /*

@@ -157,33 +157,27 @@ static int hear_words(struct cop_boot *boot, struct cop__exchange *exchange,
     return error;
 }
 
-static int exchange_words(struct cop_boot *boot,
-                          const struct cop__exchange_protocol *protocol, char *message,
-                          size_t size)
+static int exchange_words(struct cop_boot *boot, struct cop__exchange *exchange,
+                          char *message, size_t size)
 {
-    struct cop__exchange exchange = {.protocol = protocol, .fd = -1};
-    int error = protocol->open(&exchange, message, size);
+    int error = exchange->protocol->open(exchange, message, size);
     if (error == 0)
-        error = say_word(boot, &exchange, message, size);
+        error = say_word(boot, exchange, message, size);
     if (error == 0)
-        error = hear_words(boot, &exchange, message, size);
-    protocol->close(&exchange);
+        error = hear_words(boot, exchange, message, size);
+    exchange->protocol->close(exchange);
     return error;
 }
 
-int cop_boot(struct cop_boot **out, char *message, size_t size)
+static int boot_by(struct cop__exchange *exchange, struct cop_boot **out, char *message,
+                   size_t size)
 {
-    const struct cop__exchange_protocol *protocol = find_protocol();
-    if (protocol == NULL)
-        return cop__exchange_fail(COP_ENOENT, message, size,
-                                  "no launcher started this program (mpirun, srun "
-                                  "--mpi=pmix or mpiexec would)");
     struct cop_boot *boot = calloc(1, sizeof *boot);
     if (boot == NULL)
         return cop__exchange_fail(COP_ENOMEM, message, size, "no memory");
     boot->listen_fd = boot->key_fd = -1;
-    boot->launcher = protocol->name;
-    int error = exchange_words(boot, protocol, message, size);
+    boot->launcher = exchange->protocol->name;
+    int error = exchange_words(boot, exchange, message, size);
     if (error == COP_ENOMEM)
         cop__exchange_fail(COP_ENOMEM, message, size, "no memory");
     if (error) {
@@ -192,6 +186,24 @@ int cop_boot(struct cop_boot **out, char *message, size_t size)
     }
     *out = boot;
     return 0;
+}
+
+int cop_boot(struct cop_boot **out, char *message, size_t size)
+{
+    struct cop__exchange exchange = {.protocol = find_protocol(), .fd = -1};
+    if (exchange.protocol == NULL)
+        return cop__exchange_fail(COP_ENOENT, message, size,
+                                  "no launcher started this program (mpirun, srun "
+                                  "--mpi=pmix or mpiexec would)");
+    return boot_by(&exchange, out, message, size);
+}
+
+int cop_boot_by(const struct cop_boot_means *means, struct cop_boot **out,
+                char *message, size_t size)
+{
+    struct cop__exchange exchange = {
+        .protocol = &cop__exchange_own, .fd = -1, .means = means};
+    return boot_by(&exchange, out, message, size);
 }
 
 /* ---- what came of it ------------------------------------------------------------- */

@@ -2,8 +2,7 @@
 #ifndef COP_BOOT_EXCHANGE_H
 #define COP_BOOT_EXCHANGE_H
 
-#include <coppice/types.h>
-
+#include <coppice/boot.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -31,7 +30,7 @@ struct cop__exchange_protocol {
 };
 
 /* Longest word, with its 0. PMI-1 promises no more. */
-#define COP__WORD_MAX 256u
+#define COP__WORD_MAX COP_BOOT_WORD_MAX
 
 struct cop__exchange {
     const struct cop__exchange_protocol *protocol;
@@ -40,10 +39,12 @@ struct cop__exchange {
     char job[300]; /* a name of this job that no other has at the same time */
     void *state;   /* of the protocol */
     int fd;
+    const struct cop_boot_means *means; /* of the caller's own */
 };
 
 extern const struct cop__exchange_protocol cop__exchange_pmix;
 extern const struct cop__exchange_protocol cop__exchange_pmi;
+extern const struct cop__exchange_protocol cop__exchange_own;
 
 /* Returns `error` after the sentence, as printf. */
 int cop__exchange_fail(int error, char *message, size_t size, const char *format, ...)

@@ -25,6 +25,7 @@ sim: $pure_folders
 net: $pure_folders
 run: $pure_folders net
 boot: $pure_folders net run
+mpi:
 tools: $pure_folders sim net run boot
 include:"
 
