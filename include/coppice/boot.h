@@ -61,6 +61,7 @@ struct cop_boot_means {
                   char (*words)[COP_BOOT_WORD_MAX]);
     void *context;
 };
+/* As cop_boot, by these means. COP_EINVAL: they are not possible. */
 int cop_boot_by(const struct cop_boot_means *means, struct cop_boot **out,
                 char *message, size_t size);
 
