@@ -260,7 +260,7 @@ struct cop_call {
     uint32_t argument;   /* of COP_OP_TOP */
     cop_time timeout_ns; /* HEAL: of it all; 0: 10 s */
     cop_time service_ns; /* how long a member may need; without HEAL */
-    uint32_t flags;      /* enum cop_bcast_flag */
+    uint32_t flags;      /* enum cop_bcast_flag; COP_BCAST_BULK: COP_EINVAL */
     uint32_t version;
     /*
      * If some member understands only lower versions: again, with the lowest of them, until

@@ -236,7 +236,9 @@ static size_t bytes_of(const struct cop_call *call)
 
 static int check(const struct cop_call *call)
 {
-    if ((call->bytes == NULL && call->length > 0) ||
+    /* Bulk has no callbacks yet. */
+    if ((call->flags & COP_BCAST_BULK) != 0 ||
+        (call->bytes == NULL && call->length > 0) ||
         (call->portions == NULL && call->portion_count > 0))
         return COP_EINVAL;
     for (uint32_t i = 0; i < call->portion_count; i++)

@@ -208,8 +208,9 @@ static void on_run(struct cop_run *run, const struct cop_handlers *handlers,
 {
     struct cop__task *task = find(run, number_of(run, upcall->handle));
     struct saying failure = {.status = COP_ENOMEM};
-    /* What ended on the way here is not run. */
-    if (cop_bcast_nchildren(cop__tcp_node(run->tcp), upcall->handle, 0) < 0) {
+    /* What ended on the way here is not run, nor what lacks its bulk: the node answers. */
+    if (upcall->status != 0 ||
+        cop_bcast_nchildren(cop__tcp_node(run->tcp), upcall->handle, 0) < 0) {
         if (task != NULL) {
             drop(run, task);
             reap(task);
@@ -389,7 +390,7 @@ void cop__task_upcall(struct cop_run *run, const struct cop_handlers *handlers,
     }
     if (upcall->kind == COP_UPCALL_REPLY)
         on_reply(run, handlers, task, upcall);
-    else
+    else if (upcall->kind == COP_UPCALL_DONE)
         tell_done(run, handlers, task, upcall->status);
     reap(task);
 }

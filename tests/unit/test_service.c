@@ -932,6 +932,9 @@ static void wrong_arguments(void **state)
     call.portions = &portion;
     assert_int_equal(cop_bcast_new(run, &call, NULL, NULL, &number), COP_EINVAL);
     call.portion_count = 0;
+    call.flags = COP_BCAST_BULK;
+    assert_int_equal(cop_rpc(run, &call, NULL, NULL), COP_EINVAL);
+    call.flags = 0;
     call.group = 77;
     assert_int_equal(cop_rpc(run, &call, NULL, NULL), COP_ENOENT);
     call.group = COP_GROUP_ALL;
