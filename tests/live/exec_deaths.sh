@@ -10,6 +10,14 @@ commands() { pgrep -c -x -f "sleep $nap" || true; }
 none() { [ "$(commands)" = 0 ]; }
 some() { [ "$(commands)" -ge "$1" ]; }
 at_most() { [ "$(commands)" -le "$1" ]; }
+# A test that fails kills agents and minders at once, and nobody is left to kill these.
+end_naps() {
+    local pid
+    for pid in $(pgrep -x -f "sleep $nap"); do
+        kill -KILL "$pid" 2>/dev/null || true
+    done
+}
+trap 'status=$?; set +e; end_naps; (exit $status); cleanup' EXIT
 
 runs=$scratch/runs
 gate=$scratch/gate
