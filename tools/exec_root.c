@@ -10,6 +10,9 @@
 #include <string.h>
 #include <time.h>
 
+/* How soon a question that was turned away is asked again. */
+#define RETRY_MS 20u
+
 /* ---- telling the command --------------------------------------------------------- */
 
 void exec_call_tell(struct exec_call *call, const struct exec_note *note)
@@ -114,7 +117,7 @@ static void next_round(struct exec_call *call, enum exec_kind kind)
     call->round_token = 0;
     int error = exec_call_ask(call, kind, 0, &call->round_token);
     if (error == COP_EAGAIN)
-        uv_timer_start(&call->timer, on_retry, 20, 0);
+        uv_timer_start(&call->timer, on_retry, RETRY_MS, 0);
     else if (error)
         exec_call_fail(call, error);
 }
@@ -176,7 +179,7 @@ void exec_call_settle(struct exec_call *call)
             call->group = COP_GROUP_ALL;
     }
     if (error == COP_EAGAIN)
-        uv_timer_start(&call->timer, on_retry, 20, 0);
+        uv_timer_start(&call->timer, on_retry, RETRY_MS, 0);
     else if (!is_busy(call))
         free_call(call);
 }
@@ -356,6 +359,9 @@ static int create_call(struct exec *exec, struct session *session,
         error = find_meant(call);
     if (!error)
         error = begin(call);
+    /* Nobody has to know that much else is under way. */
+    if (error == COP_EAGAIN)
+        error = uv_timer_start(&call->timer, on_retry, RETRY_MS, 0);
     *out = call;
     return error;
 }

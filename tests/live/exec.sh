@@ -39,10 +39,11 @@ until_true no_commands
 expect 0 coppice exec -i -w n[2-3] -- cat <<<'to all'
 [ "$out" = $'-- n[2-3] (2)\nto all' ] || die "$out"
 expect 0 coppice exec -w n2 -- cat
-expect 1 coppice exec -t 300ms -w n[0,6] -- sh -c 'echo begun; [ $COPPICE_ID = 0 ] || sleep '$nap
+# Time enough to begin, on any machine.
+expect 1 coppice exec -t 2s -w n[0,6] -- sh -c 'echo begun; [ $COPPICE_ID = 0 ] || sleep '$nap
 [ "$out" = $'-- n0 (1)\nbegun\n-- n6 (1): killed by SIGTERM, timed out\nbegun' ] || die "$out"
 # One that does not listen to SIGTERM.
-expect 1 coppice exec -t 300ms -w n6 -- sh -c "trap '' TERM; while :; do sleep 0.1; done"
+expect 1 coppice exec -t 2s -w n6 -- sh -c "trap '' TERM; while :; do sleep 0.1; done"
 [ "$out" = '-- n6 (1): killed by SIGKILL, timed out' ] || die "$out"
 no_commands || die "commands are left"
 

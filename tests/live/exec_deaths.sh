@@ -10,6 +10,14 @@ commands() { pgrep -c -x -f "sleep $nap" || true; }
 none() { [ "$(commands)" = 0 ]; }
 some() { [ "$(commands)" -ge "$1" ]; }
 at_most() { [ "$(commands)" -le "$1" ]; }
+# A test that fails kills agents and minders at once, and nobody is left to kill these.
+end_naps() {
+    local pid
+    for pid in $(pgrep -x -f "sleep $nap"); do
+        kill -KILL "$pid" 2>/dev/null || true
+    done
+}
+trap 'status=$?; set +e; end_naps; (exit $status); cleanup' EXIT
 
 runs=$scratch/runs
 gate=$scratch/gate
@@ -39,14 +47,14 @@ expect 0 coppice restart n[1-2]
 # ---- a relay that dies while the order is on its way ----
 for i in 1 2 3; do
     rm -f "$runs"
-    "$COPPICE" exec --json -- sh -c "echo \$COPPICE_MEMBER >>$runs" >"$scratch/json" 2>/dev/null &
+    "$COPPICE" exec --json -- sh -c "echo \$COPPICE_MEMBER >>$runs" >"$scratch/json" 2>"$scratch/err" &
     asker=$!
     coppice kill n$i
     wait $asker || true
     out=$(cat "$scratch/json")
     [ "$(sort "$runs" | uniq -d)" = "" ] || die "ran twice: $(sort "$runs" | uniq -d)"
     for member in $(seq 0 31); do
-        [ $member = $i ] || grep -qx "n$member" "$runs" || die "n$member did not run it: $out"
+        [ $member = $i ] || grep -qx "n$member" "$runs" || die "n$member did not run it: $out $(cat "$scratch/err")"
     done
     expect 0 coppice restart n$i
 done
@@ -86,9 +94,11 @@ wait $asker || code=$?
 until_true none
 
 # ---- the cluster goes down while commands run ----
+expect 0 coppice down
+expect 0 coppice up -n 4
 "$COPPICE" exec --from n0 -- sh -c "sleep $nap; :" >/dev/null 2>&1 &
 asker=$!
-until_true some 20
+until_true some 4
 expect 0 coppice down
 wait $asker || true
 until_true none
