@@ -239,7 +239,10 @@ void cop__bulk_pull(struct cop_node *node, struct cop__bulk *bulk)
     bool end = limit > bulk->granted &&
                (limit == bulk->count ||
                 (bulk->source != bulk->parent && limit == bulk->until));
-    if (all || end || limit >= bulk->granted + PULL_STEP)
+    /* What has come is told, too: above they wait to forget it, and if each level told only of
+     * its room the lags would add up to a window, and nobody would have any. */
+    if (all || end || limit >= bulk->granted + PULL_STEP ||
+        bulk->have >= bulk->told + PULL_STEP)
         send_pull(node, bulk, 0);
 }
 

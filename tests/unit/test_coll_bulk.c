@@ -84,6 +84,18 @@ static void test_everyone_gets_it(void **state)
     }
 }
 
+/* However deep the tree is, nobody waits for a clock. */
+static void test_deep_tree(void **state)
+{
+    (void)state;
+    struct collnet *net = start(14, "chain", 100 * CHUNK);
+    collnet_run(net);
+    assert_int_equal(net->completions, 1);
+    for (cop_id id = 0; id < 14; id++)
+        expect_bytes(net, id, 100 * CHUNK);
+    collnet_destroy(net);
+}
+
 /* RUN comes after the last piece was put away, and replies from below after RUN. */
 static void test_order(void **state)
 {
@@ -269,6 +281,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_everyone_gets_it),
+        cmocka_unit_test(test_deep_tree),
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_what_is_not_possible),
         cmocka_unit_test(test_sink_fails),
