@@ -47,6 +47,7 @@ struct group {
 struct state {
     struct group groups[COP__AGREE_GROUPS];
     uint32_t count;
+    bool went_on; /* somebody was told to go on with too few: every side may */
     struct cop_view **views; /* that somebody installed */
     uint32_t view_count, view_capacity;
 };
@@ -221,6 +222,8 @@ static void on_submit(void *of, struct cop_sim *sim, cop_id id,
                       const struct cop_request *request, int status)
 {
     struct state *state = of;
+    if (request->kind == COP_REQUEST_GO_ON && status == 0)
+        state->went_on = true;
     if (request->kind == COP_REQUEST_AGREE_GROUP && status == 0)
         note_group(state, sim, request->new_group);
     bool frees = request->kind == COP_REQUEST_AGREE_FREE;
@@ -274,9 +277,11 @@ static bool are_together(const struct cop_sim *sim, const struct cop_life *a,
 /* Also who is dead by now must have returned the same. Where every side of a split goes on,
  * who was taken for dead may have gone on; HAS is such a case, when those whom it names have
  * left. */
-static bool is_uniform(const struct cop_sim *sim, const struct group *group)
+static bool is_uniform(const struct state *state, const struct cop_sim *sim,
+                       const struct group *group)
 {
-    if (sim->config.quorum != COP_QUORUM_MAJORITY && cop_sim_was_lied_to(sim))
+    if (state->went_on ||
+        (sim->config.quorum != COP_QUORUM_MAJORITY && cop_sim_was_lied_to(sim)))
         return false;
     return group->algorithm == COP_AGREE_STRICT ||
            ((group->algorithm == COP_AGREE_TREE ||
@@ -312,8 +317,8 @@ static bool is_excused(const struct cop_sim *sim, const struct group *group,
            is_gone(sim, &group->members[rank], &group->members[other]);
 }
 
-static void check_same(struct cop_sim *sim, const struct group *group, uint64_t number,
-                       uint32_t rank)
+static void check_same(const struct state *state, struct cop_sim *sim,
+                       const struct group *group, uint64_t number, uint32_t rank)
 {
     const struct part *mine = part_of(group, number, rank);
     for (uint32_t i = 0; i < group->count; i++) {
@@ -324,7 +329,7 @@ static void check_same(struct cop_sim *sim, const struct group *group, uint64_t 
         bool doubt = mine->status == COP_UNCERTAIN || other->status == COP_UNCERTAIN ||
                      is_excused(sim, group, number, rank, i) ||
                      is_excused(sim, group, number, i, rank);
-        if ((is_uniform(sim, group) && !doubt) ||
+        if ((is_uniform(state, sim, group) && !doubt) ||
             are_together(sim, &group->members[rank], &group->members[i]))
             cop_sim_fail(sim, "A1",
                          "%u and %u return different things from agreement %llu of "
@@ -439,7 +444,7 @@ static void on_complete(void *of, struct cop_sim *sim, cop_id id, uint64_t token
     for (uint32_t i = 0; i < group->count && first; i++)
         first = i == rank || !part_of(group, number, i)->returned;
     sim->agreements += first;
-    check_same(sim, group, number, rank);
+    check_same(state, sim, group, number, rank);
     check_result(state, sim, group, rank, status, &agreed);
     cop_agreed_free(&agreed);
 }

@@ -563,9 +563,8 @@ int cop__world_create(const struct cop_sim_explore *config, struct cop__world **
                                                       cop_sim_checker_probe(), NULL};
     const struct cop_sim_checker *const with_views[] = {cop_sim_checker_node(),
                                                         cop_sim_checker_member(), NULL};
-    const struct cop_sim_checker *const collective[] = {cop_sim_checker_node(),
-                                                        cop_sim_checker_coll(),
-                                                        cop__bulk_checker(), NULL};
+    const struct cop_sim_checker *const collective[] = {
+        cop_sim_checker_node(), cop_sim_checker_coll(), cop__bulk_checker(), NULL};
     const struct cop_sim_checker *const agreeing[] = {cop_sim_checker_node(),
                                                       cop_sim_checker_member(),
                                                       cop_sim_checker_agree(), NULL};

@@ -386,6 +386,20 @@ static void test_a_view_that_dies_with_its_root(void **state)
     assert_int_equal(report.agreements, 1);
 }
 
+/* Both sides of a split decide, because one was told to go on with too few (seed 47040). */
+static void test_a_side_that_was_told_to_go_on(void **state)
+{
+    (void)state;
+    struct cop_sim_report report =
+        run("nodes 7\nshape chain\nseed 47040\nviews majority\n"
+            "agree strict count 1 window 1\nnet constant 10us\n"
+            "at 0ns partition 0-1,5 | 2-4,6\nat 0ns report 0 about 2\n"
+            "at 0ns report 0 about 3\nat 0ns report 0 about 4\n"
+            "at 0ns report 0 about 6\nat 0ns report 2 about 0\n"
+            "at 0ns report 2 about 1\nat 0ns report 2 about 5\nat 0ns go-on 0\n");
+    assert_int_equal(report.agreements, 1);
+}
+
 /* Where no view can be committed the deadline says why, to who knows that it is so. */
 struct ends {
     unsigned degraded, timed_out, decided;
@@ -450,6 +464,7 @@ int main(void)
         cmocka_unit_test(test_groups_of_later_views),
         cmocka_unit_test(test_a_view_that_nobody_else_has),
         cmocka_unit_test(test_a_view_that_dies_with_its_root),
+        cmocka_unit_test(test_a_side_that_was_told_to_go_on),
         cmocka_unit_test(test_degraded),
         cmocka_unit_test(test_rebalancing),
         cmocka_unit_test(test_swarm),
