@@ -169,16 +169,14 @@ static void take_away(struct nodeset *set, const struct nodeset *gone)
     set->count = kept;
 }
 
-/* Adds copies of the names of `more`. */
-static int take_in(struct nodeset *set, struct nodeset *more)
+/* Adds copies of the names of `more`, out of order: sort_unique must follow, once for all
+ * terms. How many there may be is bounded before, by what was expanded. */
+static int take_in(struct nodeset *set, const struct nodeset *more)
 {
-    for (uint32_t i = 0; i < more->count; i++) {
-        int error = append(set, more->names[i]);
-        if (error)
-            return error;
-    }
-    sort_unique(set);
-    return 0;
+    int error = 0;
+    for (uint32_t i = 0; error == 0 && i < more->count; i++)
+        error = append(set, more->names[i]);
+    return error;
 }
 
 /* ---- reading --------------------------------------------------------------------- */
@@ -403,6 +401,7 @@ int nodeset_parse(const char *text, const struct nodeset *all, struct nodeset *o
         nodeset_free(&set);
         return error;
     }
+    sort_unique(&set);
     *out = set;
     return 0;
 }

@@ -11,6 +11,9 @@ degraded() {
 }
 
 expect 0 coppice up -n 7
+# Stopped first: otherwise the last of them may live long enough to agree on a view without
+# the first.
+expect 0 coppice kill --signal STOP n[0-3]
 expect 0 coppice kill n[0-3]
 for name in n4 n5 n6; do
     until_true degraded $name
