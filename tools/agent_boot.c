@@ -10,8 +10,10 @@
 
 #include <coppice/boot.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 /* What somebody has set; of the defaults a job has its own. */
 static const char *chosen(const struct settings *settings, enum setting which)
@@ -112,6 +114,8 @@ int agent_boot(const char *command)
     if (cop_boot(&boot, message, sizeof message) != 0)
         return fail(EXIT_FAILED, "agent: %s", message);
     cop_boot_settings(boot, &job);
+    /* A launcher that is killed cannot end its processes: the kernel does. */
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
     code = run_member(&job, command);
     cop_boot_free(boot);
     return code;

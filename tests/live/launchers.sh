@@ -71,8 +71,8 @@ for pid in $(processes); do
 done
 no_socket() { [ ! -e "$scratch/3.sock" ]; }
 until_true no_socket
-# SIGTERM to the launcher ends the job; it does not wait long for its processes.
-kill -TERM $launcher
+# The launcher is killed, and cannot end its job: it ends all the same.
+kill -KILL $launcher
 wait $launcher || true
 gone() { [ -z "$(processes)" ]; }
 until_true gone
