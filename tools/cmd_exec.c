@@ -161,22 +161,6 @@ static uint8_t *join_words(char **words, int count, uint32_t *length)
     return out;
 }
 
-/* Ids as ranges; to be freed. */
-static uint8_t *make_ranges(const struct cop_ranks *ids, uint32_t *count)
-{
-    uint8_t *out = malloc((size_t)ids->count * 8 + 1);
-    struct cop__writer writer = cop__writer(out, out ? (size_t)ids->count * 8 : 0);
-    *count = 0;
-    for (uint32_t i = 0, last; i < ids->count && out; i = last + 1, ++*count) {
-        last = i;
-        while (last + 1 < ids->count && ids->items[last + 1] == ids->items[last] + 1)
-            last++;
-        struct cop_id_range range = {ids->items[i], ids->items[last]};
-        exec_range_put(&writer, range);
-    }
-    return out;
-}
-
 static int run_order(struct follow *follow, const struct roll *roll,
                      const struct options *options, const struct args *args,
                      const struct cop_ranks *ids)
@@ -189,7 +173,7 @@ static int run_order(struct follow *follow, const struct roll *roll,
     uint32_t length = 0;
     int code = options->has_input ? read_input(input, &length) : 0;
     uint8_t *words = join_words(args->operands, args->count, &order.words.length);
-    uint8_t *ranges = make_ranges(ids, &order.ids.count);
+    uint8_t *ranges = pick_ranges(ids, &order.ids.count);
     if (code == 0 && (words == NULL || ranges == NULL))
         code = fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
     order.words.data = words;

@@ -254,22 +254,6 @@ static int ask(struct follow *follow, const struct roll *roll,
     return code;
 }
 
-/* Ids as ranges; to be freed. */
-static uint8_t *make_ranges(const struct cop_ranks *ids, uint32_t *count)
-{
-    uint8_t *out = malloc((size_t)ids->count * 8 + 1);
-    struct cop__writer writer = cop__writer(out, out ? (size_t)ids->count * 8 : 0);
-    *count = 0;
-    for (uint32_t i = 0, last; i < ids->count && out; i = last + 1, ++*count) {
-        last = i;
-        while (last + 1 < ids->count && ids->items[last + 1] == ids->items[last] + 1)
-            last++;
-        cop__put_u32(&writer, ids->items[i]);
-        cop__put_u32(&writer, ids->items[last]);
-    }
-    return out;
-}
-
 static struct cop__bytes bytes_of(const char *text)
 {
     return (struct cop__bytes){(const uint8_t *)text, (uint32_t)strlen(text)};
@@ -295,7 +279,7 @@ static int run(struct local *local, const struct options *options,
         code = pick_ids(&follow, &roll, options->members, &ids);
     if (code == 0 && options->members != NULL && ids.count == 0)
         code = fail(EXIT_USAGE, "put: '%s' is nobody", options->members);
-    uint8_t *ranges = make_ranges(&ids, &order.ids.count);
+    uint8_t *ranges = pick_ranges(&ids, &order.ids.count);
     order.ids.data = ranges;
     if (code == 0 && ranges == NULL)
         code = fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));

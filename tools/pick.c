@@ -4,6 +4,7 @@
 #include "base/rankset.h"
 #include "commands.h"
 #include "say.h"
+#include "wire/codec.h"
 
 #include <coppice/error.h>
 #include <stdlib.h>
@@ -75,4 +76,20 @@ int pick_ids(struct follow *follow, const struct roll *roll, const char *text,
         code = pick_roll(follow->command, roll, expanded ? expanded : text, out);
     free(expanded);
     return code;
+}
+
+uint8_t *pick_ranges(const struct cop_ranks *ids, uint32_t *count)
+{
+    size_t size = (size_t)ids->count * 8;
+    uint8_t *out = malloc(size + 1);
+    struct cop__writer writer = cop__writer(out, out ? size : 0);
+    *count = 0;
+    for (uint32_t i = 0, last; i < ids->count && out; i = last + 1, ++*count) {
+        last = i;
+        while (last + 1 < ids->count && ids->items[last + 1] == ids->items[last] + 1)
+            last++;
+        cop__put_u32(&writer, ids->items[i]);
+        cop__put_u32(&writer, ids->items[last]);
+    }
+    return out;
 }

@@ -11,4 +11,8 @@
 int pick_ids(struct follow *follow, const struct roll *roll, const char *text,
              struct cop_ranks *out);
 
+/* Ids in order as *count ranges, as they go over the wire: the first and the last of each. To
+ * be freed; NULL: no memory. */
+uint8_t *pick_ranges(const struct cop_ranks *ids, uint32_t *count);
+
 #endif
