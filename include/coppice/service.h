@@ -105,7 +105,8 @@ int cop_members_add(struct cop_members *members, cop_id node,
  *
  *   never replies      it alone fails, with COP_ETIMEDOUT in phase run
  *   replies twice      COP_ESTATE, or COP_ENOENT if the first has gone; nothing happens
- *   replies too late   after an abort, a time-out, its end: COP_ENOENT; nothing happens
+ *   replies too late   after an abort, a time-out, its end: COP_ENOENT; after the end of the run:
+ *                      COP_ESTATE; nothing happens
  *   replies too early  without HEAL and before `done`: COP_ESTATE; nothing happens
  *   replies with what  the operation cannot take: COP_EINVAL; it may reply again
  *   refuses            it and those below it fail, in phase check, refused by it

@@ -36,7 +36,8 @@ struct clerk {
     uint32_t count;
     bool is_closed, holds; /* `holds`: does not reply for now */
     pthread_t worker;
-    atomic_uint runs, dones, sents, late, wrong;
+    atomic_bool has_ended; /* the run was stopped: replies are refused */
+    atomic_uint runs, dones, sents, late, refused, wrong;
 };
 
 struct office {
@@ -105,8 +106,10 @@ static void *work(void *context)
     uint64_t task;
     while (take(clerk, &task)) {
         int error = cop_reply(clerk->run, task, 0, &clerk->value, sizeof clerk->value);
+        bool is_refused = error == COP_ESTATE && clerk->has_ended;
         clerk->late += error == COP_ENOENT;
-        clerk->wrong += error != 0 && error != COP_ENOENT;
+        clerk->refused += is_refused;
+        clerk->wrong += error != 0 && error != COP_ENOENT && !is_refused;
         /* Once is enough. */
         error = cop_reply(clerk->run, task, 0, &clerk->value, sizeof clerk->value);
         clerk->wrong += error != COP_ENOENT && error != COP_ESTATE;
@@ -337,7 +340,7 @@ static void groups_that_are_waited_for(void **state)
     cop_result_free(&result);
 }
 
-/* Who waits when the run ends is told. */
+/* Who waits when the run ends is told; so is who replies after that. */
 static void *ask_until_the_end(void *context)
 {
     struct caller *caller = context;
@@ -351,14 +354,19 @@ static void *ask_until_the_end(void *context)
 static void the_run_ends(void **state)
 {
     struct office *office = *state;
-    struct caller caller = {.run = office->clerks[0].run};
+    struct clerk *first = &office->clerks[0];
+    struct caller caller = {.run = first->run};
     pthread_t thread;
+    hold(first, true);
     hold(&office->clerks[MEMBERS - 1], true);
     assert_int_equal(pthread_create(&thread, NULL, ask_until_the_end, &caller), 0);
     wait_for(&office->clerks[MEMBERS - 1].runs, 1);
+    first->has_ended = true;
     assert_int_equal(cop_stop(caller.run), 0);
     pthread_join(thread, NULL);
     assert_int_equal(caller.good, 1);
+    hold(first, false);
+    wait_for(&first->refused, 1);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
