@@ -236,7 +236,8 @@ void cop_effects_free(struct cop_effects *effects);
 enum cop_quorum {
     COP_QUORUM_FIXED = 0, /* no side: the view never changes, deaths stay suspicions */
     COP_QUORUM_MAJORITY,  /* the one with more than half of the last view */
-    COP_QUORUM_HAS,       /* the one with all of `quorum_ids` that are in the view */
+    COP_QUORUM_HAS,       /* the one with all of `quorum_ids` that are in the view; the
+                           * majority once all of them have left */
     COP_QUORUM_NONE,      /* every side */
 };
 

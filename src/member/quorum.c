@@ -41,6 +41,23 @@ uint32_t cop__member_asked_by_both(const struct cop_view *of,
     return both;
 }
 
+static bool is_present(const struct cop_view *view, cop_id id)
+{
+    return cop_view_has(view, id, cop_view_incarnation(view, id));
+}
+
+/* Where all the named have said goodbye, `has` is `majority`: some rule must keep two sides
+ * from going on. */
+static bool goes_by_majority(const struct cop_node *node, const struct cop_view *of)
+{
+    const struct cop_ranks *ids = &node->settings->quorum_ids;
+    if (node->quorum == COP_QUORUM_HAS)
+        for (uint32_t i = 0; i < ids->count; i++)
+            if (is_present(of, ids->items[i]))
+                return false;
+    return node->quorum == COP_QUORUM_MAJORITY || node->quorum == COP_QUORUM_HAS;
+}
+
 static bool has_all_named(const struct cop_node *node, const struct cop_view *of,
                           const struct cop_view *view)
 {
@@ -60,14 +77,9 @@ static bool has_all_named(const struct cop_node *node, const struct cop_view *of
 bool cop__member_has_quorum(const struct cop_node *node, const struct cop_view *of,
                             const struct cop_view *view)
 {
-    switch (node->quorum) {
-    case COP_QUORUM_MAJORITY:
+    if (goes_by_majority(node, of))
         return cop__member_common(of, view) > cop_view_size(of) / 2;
-    case COP_QUORUM_HAS:
-        return has_all_named(node, of, view);
-    default:
-        return true;
-    }
+    return node->quorum != COP_QUORUM_HAS || has_all_named(node, of, view);
 }
 
 static uint32_t count_lost(const struct cop_node *node, const struct cop_view *of)
@@ -84,7 +96,7 @@ static uint32_t count_lost(const struct cop_node *node, const struct cop_view *o
 
 bool cop__member_could_change(const struct cop_node *node, const struct cop_view *of)
 {
-    if (node->quorum == COP_QUORUM_MAJORITY)
+    if (goes_by_majority(node, of))
         return cop_view_size(of) - count_lost(node, of) > cop_view_size(of) / 2;
     if (node->quorum != COP_QUORUM_HAS)
         return true;

@@ -53,20 +53,10 @@ static bool is_named(const struct cop_sim *sim, cop_id id)
     return false;
 }
 
-/* Whether only one side can go on from this view. */
-static bool is_exclusive(const struct state *state, const struct cop_sim *sim,
-                         const struct cop_view *view)
+/* Whether only one side can go on. */
+static bool is_exclusive(const struct state *state, const struct cop_sim *sim)
 {
-    if (state->went_on)
-        return false;
-    if (sim->config.quorum == COP_QUORUM_MAJORITY)
-        return true;
-    for (cop_id id = cop_view_next(view, COP_ID_NONE);
-         id != COP_ID_NONE && sim->config.quorum == COP_QUORUM_HAS;
-         id = cop_view_next(view, id))
-        if (is_named(sim, id))
-            return true;
-    return false;
+    return !state->went_on && sim->config.quorum != COP_QUORUM_NONE;
 }
 
 static void *init(struct cop_sim *sim)
@@ -150,16 +140,19 @@ static bool is_quorum(const struct cop_sim *sim, const struct cop_view *view,
                                          cop_incarnation incarnation),
                       const void *context)
 {
-    uint32_t there = 0, named_away = 0;
+    uint32_t there = 0, named = 0, named_away = 0;
     for (cop_id id = cop_view_next(view, COP_ID_NONE); id != COP_ID_NONE;
          id = cop_view_next(view, id)) {
         bool is_there = takes_part(context, id, cop_view_incarnation(view, id));
         there += is_there;
+        named += is_named(sim, id);
         named_away += !is_there && is_named(sim, id);
     }
-    if (sim->config.quorum == COP_QUORUM_MAJORITY)
-        return there > cop_view_size(view) / 2;
-    return sim->config.quorum != COP_QUORUM_HAS || named_away == 0;
+    if (sim->config.quorum == COP_QUORUM_NONE)
+        return true;
+    if (sim->config.quorum == COP_QUORUM_HAS && named > 0)
+        return named_away == 0;
+    return there > cop_view_size(view) / 2;
 }
 
 /* M8. */
@@ -213,14 +206,14 @@ static struct known *note(struct state *state, struct cop_sim *sim,
     }
     bool shared = (known && cop_view_epoch(known->view) == ballot.epoch) ||
                   (at > 0 && cop_view_epoch(state->views[at - 1].view) == ballot.epoch);
-    if (shared && is_exclusive(state, sim, view))
+    if (shared && is_exclusive(state, sim))
         cop_sim_fail(sim, "M2", "two views in epoch %llu",
                      (unsigned long long)ballot.epoch);
     known = insert(state, sim, at, view);
     if (known) {
-        if (at > 0 && is_exclusive(state, sim, state->views[at - 1].view))
+        if (at > 0 && is_exclusive(state, sim))
             compare(sim, state->views[at - 1].view, view);
-        if (at + 1 < state->count && is_exclusive(state, sim, view))
+        if (at + 1 < state->count && is_exclusive(state, sim))
             compare(sim, view, state->views[at + 1].view);
     }
     return known;
