@@ -352,17 +352,37 @@ static void record_view(struct cop_node *node, const struct cop_view *old)
     cop__record_view(node);
 }
 
+static bool may_deny(const struct cop_node *node, const struct cop__belief *belief)
+{
+    return belief->status >= COP_SUSPECT && belief->id != node->self &&
+           cop_view_has(node->view, belief->id, belief->incarnation);
+}
+
+void cop__detect_forget_told(struct cop_node *node)
+{
+    cop__detect(node)->told.count = 0;
+}
+
+bool cop__detect_tell_suspects(struct cop_node *node, uint32_t limit)
+{
+    for (uint32_t i = 0; i < cop__roster_count(node); i++) {
+        struct cop__belief belief = cop__roster_at(node, i);
+        if (!may_deny(node, &belief) ||
+            cop__rankset_has(&cop__detect(node)->told, belief.id))
+            continue;
+        if (limit-- == 0)
+            return true;
+        tell_suspect(node, belief.id);
+    }
+    return false;
+}
+
 /* D4: a suspect that is in the new view lives, or nobody else has heard of it. What I said to it
  * before may have been the word of one who was no member. */
 static void tell_suspects_again(struct cop_node *node)
 {
-    cop__detect(node)->told.count = 0;
-    for (uint32_t i = 0; i < cop__roster_count(node); i++) {
-        struct cop__belief belief = cop__roster_at(node, i);
-        if (belief.status >= COP_SUSPECT && belief.id != node->self &&
-            cop_view_has(node->view, belief.id, belief.incarnation))
-            tell_suspect(node, belief.id);
-    }
+    cop__detect_forget_told(node);
+    cop__detect_tell_suspects(node, UINT32_MAX);
 }
 
 /* The tree is another one. */

@@ -58,6 +58,10 @@ void cop__detect_go_on(struct cop_node *node, cop_time until);
 void cop__detect_stop(struct cop_node *node);
 /* Tells a suspect, once, what is said of it. */
 void cop__detect_tell_suspect(struct cop_node *node, cop_id id);
+/* The same for `limit` of those in the view; true if there are more. */
+bool cop__detect_tell_suspects(struct cop_node *node, uint32_t limit);
+/* What they were told is told again. */
+void cop__detect_forget_told(struct cop_node *node);
 /* Sends what I hold of `ids` (NULL: of everyone) to `to`. */
 void cop__detect_send_news(struct cop_node *node, cop_id to,
                            const struct cop_ranks *ids);

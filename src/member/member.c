@@ -56,6 +56,26 @@ cop_id cop__member_proposer(const struct cop_node *node)
     return COP_ID_NONE;
 }
 
+/*
+ * D4. Who of the suspects lives may never have heard what somebody said of it who then died,
+ * and no proposal will tell it. A few at a time: most of them are dead.
+ */
+#define SUSPECTS_AT_ONCE 16
+#define SUSPECTS_PAUSE (100 * COP_MSEC)
+
+static void tell_suspects(struct cop_node *node)
+{
+    struct cop__member *member = cop__member(node);
+    if (!member->degraded)
+        return;
+    if (node->now >= member->tell_next &&
+        !cop__detect_tell_suspects(node, SUSPECTS_AT_ONCE))
+        return;
+    if (node->now >= member->tell_next)
+        member->tell_next = node->now + SUSPECTS_PAUSE;
+    cop__member_wake_at(node, member->tell_next);
+}
+
 static void mind_degraded(struct cop_node *node)
 {
     struct cop__member *member = cop__member(node);
@@ -68,6 +88,8 @@ static void mind_degraded(struct cop_node *node)
     /* No proposal will tell the others on this side why there is none. */
     if (degraded && cop__detect_finds_silence(node))
         cop__detect_tell_neighbours(node);
+    if (degraded)
+        cop__detect_forget_told(node);
     cop__emit_state(node, COP_EFFECT_DEGRADED, degraded);
 }
 
@@ -105,6 +127,7 @@ static void look(struct cop_node *node)
     cop__member_ask_around(node);
     cop__go_on_mind(node);
     mind_degraded(node);
+    tell_suspects(node);
     cop_id proposer = cop__member_proposer(node);
     cop__member_report(node, proposer);
     cop__drain_mind(node, proposer);

@@ -76,6 +76,7 @@ struct cop__member {
     bool proposing; /* a sweep of mine is under way */
     bool leaving;
     uint64_t leave_token;
+    cop_time tell_next;      /* when more suspects are told, while degraded */
     cop_time leave_until;    /* then its request ends with an error; NEVER: it has */
     cop_epoch highest;       /* the largest epoch seen in any ballot (V3) */
     struct cop_ballot acked; /* the largest that I acknowledged */

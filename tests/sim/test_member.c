@@ -358,6 +358,22 @@ static void test_a_denial_in_time(void **state)
 
 /* What the swarm found, cut down. */
 static const char *const found[] = {
+    /* who falsely accused the root dies before it took that back: the one it told is alone */
+    "nodes 3\n"
+    "shape chain\n"
+    "views majority\n"
+    "start 3\n"
+    "agree strict count 1 window 2 gap 57780ns promote\n"
+    "net constant 10us\n"
+    "at 0ns slow 0 > 2 143us\n"
+    "at 0ns slow 1 > 2 253us\n"
+    "at 110us leave 1\n"
+    "at 148us partition 0-1 | 2\n"
+    "at 300us heal\n"
+    "at 210us lie 1 about 0\n"
+    "at 130us lie 2 about 0\n"
+    "at 150us report 2 about 1\n"
+    "liveness\n",
     /* the only one that was named leaves: two sides may not both go on after that */
     "nodes 6\n"
     "shape flat\n"
