@@ -186,7 +186,7 @@ int cop_filter_fold(const struct cop_filter *filter, struct cop_buf *empty,
         *out = cop_buf_ref(empty);
         return 0;
     }
-    struct cop_buf **kept = malloc(count * sizeof *kept);
+    struct cop_buf **kept = malloc(count * sizeof(struct cop_buf *));
     if (!kept)
         return COP_ENOMEM;
     for (uint32_t i = 0; i < count; i++)

@@ -203,7 +203,7 @@ static int diff(struct cop_span now, struct cop_span old, struct cop_filter_out 
     if (cop__state_read(now, &state))
         return COP_EMALFORMED;
     size_t count = count_frames(state.body);
-    bool *changed = malloc((count + 1) * sizeof *changed);
+    bool *changed = calloc(count + 1, sizeof *changed);
     uint32_t *depths = malloc((count + 1) * sizeof *depths);
     if (changed && depths) {
         mark_above(changed, depths, mark_changes(&walk, changed, depths));
@@ -305,7 +305,8 @@ static int lift(struct cop_span empty, const struct cop_packet *packet,
     uint32_t count = 0;
     if (read(empty, &state))
         return COP_EMALFORMED;
-    struct cop_buf **lines = malloc(count_lines(packet->data) * sizeof *lines);
+    struct cop_buf **lines =
+        malloc(count_lines(packet->data) * sizeof(struct cop_buf *));
     struct cop_buf *nothing = cop_buf_copy(state.head.bytes, state.head.length);
     int error =
         lines && nothing ? make_lines(&state, packet, lines, &count) : COP_ENOMEM;

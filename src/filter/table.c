@@ -8,7 +8,7 @@ static const struct cop_filter *const table[] = {
     COP__FILTERS(COP__FILTER_ROW)
 #undef COP__FILTER_ROW
 };
-#define TABLE_COUNT (sizeof table / sizeof *table)
+#define TABLE_COUNT (sizeof table / sizeof(struct cop_filter *))
 
 const struct cop_filter *cop_filter_at(uint32_t index)
 {

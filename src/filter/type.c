@@ -113,20 +113,21 @@ static bool is_text(struct cop_span data)
     return true;
 }
 
-int cop_type_check(const char *text, struct cop_span data)
+int cop_type_check(const char *type, struct cop_span data)
 {
-    struct cop__type type;
-    size_t length = strlen(text);
-    if (length > COP_FILTER_NAME_MAX || cop__type_parse(text, (uint32_t)length, &type))
+    struct cop__type parsed;
+    size_t length = strlen(type);
+    if (length > COP_FILTER_NAME_MAX ||
+        cop__type_parse(type, (uint32_t)length, &parsed))
         return COP_EINVAL;
-    uint32_t size = bases[type.base].size;
+    uint32_t size = bases[parsed.base].size;
     if (size == 0)
-        return type.base != COP__TYPE_TEXT || is_text(data) ? 0 : COP_EINVAL;
+        return parsed.base != COP__TYPE_TEXT || is_text(data) ? 0 : COP_EINVAL;
     if (data.length % size != 0)
         return COP_EINVAL;
-    if (!type.array)
+    if (!parsed.array)
         return data.length == size ? 0 : COP_EINVAL;
-    return type.count == 0 || data.length / size == type.count ? 0 : COP_EINVAL;
+    return parsed.count == 0 || data.length / size == parsed.count ? 0 : COP_EINVAL;
 }
 
 /* ---- lists of types -------------------------------------------------------------- */

@@ -105,7 +105,7 @@ static bool any_below(const uint64_t *magnitude, int32_t bit)
 uint64_t cop__wide_round(const uint64_t *magnitude, uint32_t words, int32_t exponent,
                          bool more, bool negative)
 {
-    uint64_t sign = (uint64_t)negative << 63, mantissa = 0;
+    uint64_t sign = negative ? UINT64_C(1) << 63 : 0, mantissa = 0;
     int32_t top = top_bit(magnitude, words);
     if (top < 0)
         return sign;
