@@ -16,6 +16,8 @@ export LSAN_OPTIONS=detect_leaks=0
 job() {
     local n=$1 program=$BUILD/live_mpi_$2
     shift 2
+    # mpirun --enable-recovery waits for ever for a program that is not there.
+    [ -x "$program" ] || die "no $program: build it first"
     mpirun.openmpi --oversubscribe --enable-recovery --mca pml ob1 --mca btl tcp,self \
         -n "$n" "$program" "$@" >"$scratch/raw" 2>"$scratch/err" || true
     if grep -q FAILED "$scratch/err" "$scratch/raw"; then
