@@ -131,6 +131,29 @@ int COP_Comm_replace(MPI_Comm comm, MPI_Comm *out);
  */
 int COP_Comm_spare_wait(MPI_Comm *work, int *rank);
 
+/* ---- windows and files ------------------------------------------------------------ */
+
+/*
+ * Makes a window known that has the processes of `comm`, which is attached (COP_EINVAL otherwise).
+ * Collective over `comm`; somebody may have failed. The window has agreements of its own, which
+ * are not in the order of the communicator's. Its errors are returned from then on.
+ */
+int COP_Win_attach(MPI_Win win, MPI_Comm comm);
+/* Forgets it. Local. MPI_Win_free waits for all processes: do not call it if one has failed. */
+int COP_Win_detach(MPI_Win win);
+/* As COP_Comm_validate. */
+int COP_Win_validate(MPI_Win win, MPI_Group *failed);
+/* As COP_Comm_validate_all. */
+int COP_Win_validate_all(MPI_Win win, MPI_Group *failed);
+/* The same for a file that was opened by `comm`. */
+int COP_File_attach(MPI_File file, MPI_Comm comm);
+/* Forgets it. Local. MPI_File_close waits for all processes: do not call it if one has failed. */
+int COP_File_detach(MPI_File file);
+/* As COP_Comm_validate. */
+int COP_File_validate(MPI_File file, MPI_Group *failed);
+/* As COP_Comm_validate_all. */
+int COP_File_validate_all(MPI_File file, MPI_Group *failed);
+
 /* ---- the end ---------------------------------------------------------------------- */
 
 /*

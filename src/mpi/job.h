@@ -97,6 +97,7 @@ struct cop__attached *cop__mpi_find(MPI_Comm comm);
  */
 int cop__mpi_add(const struct cop__attached *like, MPI_Group group, uint64_t counter);
 int cop__mpi_add_comm(MPI_Comm comm, uint64_t counter);
+/* Takes it out, and frees it. */
 void cop__mpi_remove(struct cop__attached *at);
 /* A counter that is larger than those of all members, by MPI: while everybody lives. */
 int cop__mpi_next_counter(MPI_Comm comm, uint64_t *out);

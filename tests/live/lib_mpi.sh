@@ -19,6 +19,7 @@ job() {
     # mpirun --enable-recovery waits for ever for a program that is not there.
     [ -x "$program" ] || die "no $program: build it first"
     mpirun.openmpi --oversubscribe --enable-recovery --mca pml ob1 --mca btl tcp,self \
+        --mca osc pt2pt --mca sharedfp ^sm \
         -n "$n" "$program" "$@" >"$scratch/raw" 2>"$scratch/err" || true
     if grep -q FAILED "$scratch/err" "$scratch/raw"; then
         die "$(cat "$scratch/raw" "$scratch/err")"
