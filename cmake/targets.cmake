@@ -127,8 +127,12 @@ if(OMPI_FOUND AND NOT COPPICE_FUZZ)
     file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/mpi/*.c)
     add_library(coppice_mpi SHARED ${sources})
     set_target_properties(coppice_mpi PROPERTIES OUTPUT_NAME coppice-mpi
-        VERSION ${PROJECT_VERSION} SOVERSION ${COPPICE_SOVERSION})
+        VERSION ${PROJECT_VERSION} SOVERSION ${COPPICE_SOVERSION}
+        LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/coppice-mpi.map)
+    target_link_options(coppice_mpi PRIVATE
+        -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/coppice-mpi.map)
     target_compile_definitions(coppice_mpi PRIVATE _GNU_SOURCE)
+    target_include_directories(coppice_mpi PRIVATE ${PROJECT_SOURCE_DIR}/src)
     target_include_directories(coppice_mpi SYSTEM PUBLIC ${OMPI_INCLUDE_DIRS})
     target_link_libraries(coppice_mpi PRIVATE coppice_flags
                                       PUBLIC coppice_shared ${OMPI_LINK_LIBRARIES})

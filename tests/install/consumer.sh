@@ -20,8 +20,8 @@ libdir=$(cd "$libdir" && pwd)
 
 # Every public header stands alone, also as C++ would see the order: each first, by itself.
 for header in "$prefix"/include/coppice/*.h; do
-    # That of libcoppice-mpi needs MPI; its example is compiled by the build.
-    [ "${header##*/}" != mpi.h ] || continue
+    # Those of libcoppice-mpi need MPI; its examples are compiled by the build.
+    case ${header##*/} in mpi.h | mpix.h) continue ;; esac
     echo "#include <coppice/${header##*/}>" |
         "$CC" -std=c11 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -x c \
             $(pkg-config --cflags coppice) -

@@ -103,6 +103,12 @@ counted 6 8
 echo "srun --mpi=pmi2"
 expect 0 srun -n 4 --mpi=pmi2 "$job"
 counted 4 4
+if [ -x "$BUILD/live_mpi_refused" ]; then
+    # An MPI program there ends with the first of its processes: libcoppice-mpi refuses.
+    echo "MPI under srun"
+    expect 3 env LSAN_OPTIONS=detect_leaks=0 srun -n 2 --mpi=pmix "$BUILD/live_mpi_refused"
+    [ "$(grep -c 'refused: not started by mpirun' <<<"$out")" = 2 ] || die "$out"$'\n'"$err"
+fi
 echo "srun without any"
 expect 1 srun -n 2 --mpi=none "$job"
 grep -q 'no launcher started this program' <<<"$err" || die "$err"
