@@ -92,7 +92,8 @@ static int start_node(struct cop_run *run, struct cop_view *view)
         return COP_ENOMEM;
     struct cop__tcp_config driver = {
         .loop = &run->loop,
-        .runner = run->has_thread ? &run->runner : NULL,
+        .runner = &run->runner,
+        .is_swift = true,
         .instance = run->start.instance,
         .self = run->id,
         .incarnation = run->incarnation,
