@@ -119,6 +119,7 @@ static int start_node(struct cop_run *run, struct cop_view *view)
         .suspicion = cop__tell_suspicions,
         .guest = cop__door_guest,
         .upcall = cop__run_upcall,
+        .piece = cop__run_piece,
         .services = services,
         .service_count = run->services.count,
         .operations = run->operations,
