@@ -136,6 +136,10 @@ if(OMPI_FOUND AND NOT COPPICE_FUZZ)
     target_include_directories(coppice_mpi SYSTEM PUBLIC ${OMPI_INCLUDE_DIRS})
     target_link_libraries(coppice_mpi PRIVATE coppice_flags
                                       PUBLIC coppice_shared ${OMPI_LINK_LIBRARIES})
+    # What `coppice bench bcast --mpi` launches: MPI alone.
+    add_executable(coppice-mpi-bcast ${PROJECT_SOURCE_DIR}/bench/mpi/bcast.c)
+    target_include_directories(coppice-mpi-bcast SYSTEM PRIVATE ${OMPI_INCLUDE_DIRS})
+    target_link_libraries(coppice-mpi-bcast PRIVATE coppice_flags ${OMPI_LINK_LIBRARIES})
 endif()
 
 # The command: one file that needs no library of ours, so that it starts fast and can be

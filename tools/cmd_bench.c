@@ -188,6 +188,7 @@ static const struct {
     {"rpc", cmd_bench_rpc},
     {"agree", cmd_bench_agree},
     {"exec", cmd_bench_exec},
+    {"bcast", cmd_bench_bcast},
 };
 #define OTHERS (sizeof others / sizeof *others)
 
@@ -233,14 +234,16 @@ int cmd_bench(int argc, char **argv)
     };
     struct args args = {
         .name = "bench",
-        .usage = "sweep|floor|contention|ts|tls|rpc|agree|exec [options]",
+        .usage = "sweep|floor|contention|ts|tls|rpc|agree|exec|bcast [options]",
         .text =
             "`sweep` measures probes of a private cluster against two floors, turn by\n"
             "turn: bare C that moves as many equal messages over the same tree, with\n"
             "blocking sockets and with epoll. `floor` measures the floors alone.\n"
-            "Others have options of their own (coppice bench ts --help): `contention`,\n"
+            "Others have options of their own (coppice bench ts --help): "
+            "`contention`,\n"
             "`ts` (the time of a change of the view), `tls` (what encryption costs),\n"
-            "`rpc` (calls to all), `agree`, `exec` (against pdsh, clush and xargs).",
+            "`rpc` (calls to all), `agree`, `exec` (against pdsh, clush and xargs),\n"
+            "`bcast` (an empty request to all, also against MPI).",
         .options = options,
         .least = 1,
         .most = 1,

@@ -157,7 +157,7 @@ static int measure(const struct options *options, const struct numbers *in_fligh
     if (crowd == NULL || levels == NULL || turn.shots == NULL || turn.times_ns == NULL)
         complain("%s", cop_strerror(COP_ENOMEM));
     else
-        code = crowd_open(crowd, (uint32_t)options->n);
+        code = crowd_open(crowd, &(struct crowd_config){.n = (uint32_t)options->n});
     if (code == 0) {
         turn.run = crowd->run;
         code = run_rounds(options, in_flight, &turn, levels);

@@ -23,21 +23,23 @@ static int reply_one(void *context, struct cop_run *run, struct cop_task *task)
     return cop_reply(run, task->number, 0, &one, sizeof one);
 }
 
-static int start(const struct crowd *crowd, uint32_t self, struct cop_run **out,
-                 char *why, size_t size)
+static int start(const struct crowd *crowd, const struct crowd_config *config,
+                 uint32_t self, struct cop_run **out, char *why, size_t size)
 {
-    struct cop_handlers service = {
-        .size = sizeof service, .service = CROWD_SERVICE, .run = reply_one};
+    const struct cop_handlers one = {
+        .size = sizeof one, .service = CROWD_SERVICE, .run = reply_one};
     struct cop_settings settings = {.size = sizeof settings,
                                     .cluster = "crowd",
                                     .instance = 1,
                                     .addresses = crowd->addresses,
                                     .count = crowd->n,
                                     .self = self,
+                                    .shape = config->shape,
                                     .detector = "connection",
                                     .listen_fd = crowd->listeners[self],
                                     .insecure = true,
-                                    .services = &service,
+                                    .services =
+                                        config->service ? config->service : &one,
                                     .service_count = 1};
     return cop_start(&settings, out, why, size);
 }
@@ -45,7 +47,8 @@ static int start(const struct crowd *crowd, uint32_t self, struct cop_run **out,
 /* ---- the others ------------------------------------------------------------------ */
 
 /* Never returns. Dies with whoever measures. */
-_Noreturn static void serve(struct crowd *crowd, uint32_t self, pid_t parent)
+_Noreturn static void serve(struct crowd *crowd, const struct crowd_config *config,
+                            uint32_t self, pid_t parent)
 {
     struct cop_run *run;
     char why[200];
@@ -55,7 +58,9 @@ _Noreturn static void serve(struct crowd *crowd, uint32_t self, pid_t parent)
     for (uint32_t i = 0; i < crowd->n; i++)
         if (i != self)
             close(crowd->listeners[i]);
-    if (start(crowd, self, &run, why, sizeof why) != 0) {
+    if (config->prepare != NULL)
+        config->prepare(config->context);
+    if (start(crowd, config, self, &run, why, sizeof why) != 0) {
         complain("member %" PRIu32 ": %s", self, why);
         _exit(EXIT_FAILED);
     }
@@ -64,7 +69,7 @@ _Noreturn static void serve(struct crowd *crowd, uint32_t self, pid_t parent)
     _exit(0);
 }
 
-static int fork_all(struct crowd *crowd)
+static int fork_all(struct crowd *crowd, const struct crowd_config *config)
 {
     pid_t parent = getpid();
     for (uint32_t i = 1; i < crowd->n; i++) {
@@ -73,7 +78,7 @@ static int fork_all(struct crowd *crowd)
             return fail(EXIT_FAILED, "no process for member %" PRIu32 ": %s", i,
                         strerror(errno));
         if (pid == 0)
-            serve(crowd, i, parent);
+            serve(crowd, config, i, parent);
         crowd->pids[crowd->forked++] = pid;
         close(crowd->listeners[i]);
         crowd->listeners[i] = -1;
@@ -104,10 +109,10 @@ static int listen_all(struct crowd *crowd)
     return 0;
 }
 
-static int join(struct crowd *crowd)
+static int join(struct crowd *crowd, const struct crowd_config *config)
 {
     char why[200];
-    if (start(crowd, 0, &crowd->run, why, sizeof why) != 0)
+    if (start(crowd, config, 0, &crowd->run, why, sizeof why) != 0)
         return fail(EXIT_FAILED, "member 0: %s", why);
     crowd->listeners[0] = -1;
     while (cop_state(crowd->run) == COP_RUN_JOINING)
@@ -115,17 +120,17 @@ static int join(struct crowd *crowd)
     return 0;
 }
 
-int crowd_open(struct crowd *crowd, uint32_t n)
+int crowd_open(struct crowd *crowd, const struct crowd_config *config)
 {
-    *crowd = (struct crowd){.n = n};
+    *crowd = (struct crowd){.n = config->n};
     for (uint32_t i = 0; i < CROWD_MAX; i++)
         crowd->listeners[i] = -1;
     fflush(NULL);
     int code = listen_all(crowd);
     if (code == 0)
-        code = fork_all(crowd);
+        code = fork_all(crowd, config);
     if (code == 0)
-        code = join(crowd);
+        code = join(crowd, config);
     if (code)
         crowd_close(crowd);
     return code;

@@ -22,8 +22,18 @@ struct crowd {
     uint32_t forked;
 };
 
+struct crowd_config {
+    uint32_t n;        /* CROWD_MAX at most */
+    const char *shape; /* NULL: as a run has it */
+    /* What everybody serves; NULL: CROWD_SERVICE, which answers with a one. Its context is
+     * the same at all, so what they are to share must be in memory that is shared. */
+    const struct cop_handlers *service;
+    /* Where it is not NULL: called in each of the others before it begins. */
+    void (*prepare)(void *context);
+    void *context;
+};
 /* All are members when this returns. 0, or EXIT_FAILED after one line; then all are gone. */
-int crowd_open(struct crowd *crowd, uint32_t n);
+int crowd_open(struct crowd *crowd, const struct crowd_config *config);
 void crowd_close(struct crowd *crowd);
 
 #endif

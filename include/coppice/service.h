@@ -60,6 +60,8 @@ struct cop_task {
         service_ns; /* `check` may set how long this member needs; 0: see the call */
     int status;     /* `done`, `sent`: how it ended here */
     void *user;     /* the service's own; at the root it begins as that of the call */
+    uint64_t bulk_length; /* how much bulk goes with it; 0: none */
+    int bulk_status;      /* `run`: not 0, the bulk is not here, see below */
 };
 
 /* What came from a child. */
@@ -72,20 +74,28 @@ struct cop_answer {
     uint32_t length;
 };
 
+/* A part of the bulk of a task, the next in order. */
+struct cop_piece {
+    uint64_t offset;
+    const uint8_t *bytes;
+    uint32_t length;
+};
+
 /* Whom an out-of-band group consists of: filled by `resolve`. */
 struct cop_members;
 /* One more member. The tags are copied. COP_ENOMEM. */
 int cop_members_add(struct cop_members *members, cop_id node,
                     const struct cop_tag *tags, uint32_t tag_count);
 
-/* What `run` returns if it will reply later. */
+/* What `run` returns if it will reply later, and `piece` if it will say so later. */
 #define COP_LATER 1
 
 /*
  * A service is its callbacks; each may be NULL. For one task, in this order:
  *
  *   check  may this be run here? Not 0 (a negative code): no, and nobody below is asked. Not
- *          at the root. This is the place for cop_reply_buffer.
+ *          at the root. This is the place for cop_reply_buffer, and to say where bulk goes.
+ *   piece  with bulk: the next part of it; any number of times, see below
  *   run    run it. Those below have been asked already. 0: it is done, and if there was no
  *          cop_reply the answer is empty. COP_LATER: cop_reply comes later, from here or, with
  *          a thread, from any thread. Otherwise it has failed, and the code is the answer.
@@ -125,6 +135,8 @@ struct cop_handlers {
     void (*sent)(void *context, struct cop_run *run, struct cop_task *task);
     int (*resolve)(void *context, struct cop_run *run, const uint8_t name[16],
                    struct cop_members *members);
+    int (*piece)(void *context, struct cop_run *run, struct cop_task *task,
+                 const struct cop_piece *piece);
 };
 
 /*
@@ -154,6 +166,59 @@ int cop_reply(struct cop_run *run, uint64_t task, int status, const void *bytes,
  * the root (COP_EINVAL). */
 int cop_reply_part(struct cop_run *run, uint64_t task, const void *bytes,
                    size_t length);
+
+/* ---- bulk ------------------------------------------------------------------------ */
+
+/*
+ * Any number of bytes may go with a call (coppice/coll.h): in pieces, through the same tree, each
+ * member passing them on while more come. Nobody keeps more than a window of them in memory, so
+ * whoever is slow to take them slows all of it down.
+ */
+
+/* Where the bytes of a call come from, and how many there are. */
+struct cop_bulk {
+    uint64_t length; /* COP_BULK_MAX at most */
+    const void
+        *bytes; /* in memory, where they stay as they are until `done`; or else: */
+    /* Asked for the bytes from `offset` on, which go to `to`; not 0 (a negative code): they
+     * cannot be had, and the bulk fails everywhere. The same bytes may be asked for again. Or
+     * else: */
+    int (*give)(void *context, uint64_t offset, void *to, uint32_t length);
+    void *context;
+    int fd; /* a file from `offset` on, read by another thread; the descriptor may be closed
+               as soon as the call was made, but the file must stay as it is until `done` */
+    uint64_t offset;
+    uint32_t
+        chunk; /* how long a piece is; 0: COP_BULK_CHUNK. COP_BULK_CHUNK_MAX at most */
+};
+
+/*
+ * Where the bulk of a task goes: to be said by `check`, once. Otherwise each piece goes to the
+ * callback `piece`, and if there is none they are only passed on. The root is not asked: it
+ * has the bytes, but its `piece` is called as everybody's.
+ *
+ * `run` comes when all of it has been put away and is what the root gave, by a digest. If that
+ * cannot be, `run` comes with bulk_status, so that the service can give back what it has: it
+ * was not possible to put it away here (COP_EIO, or what `piece` said), the root cannot give it,
+ * the call has ended (COP_EABORTED, COP_ETIMEDOUT, COP_ELOST), or, without HEAL, whoever is above
+ * died (COP_ELOST). Then what `run` returns counts for nothing and cop_reply is refused, for the
+ * library has answered, with COP_PHASE_BULK. Whoever has passed `check` gets `run` once.
+ *
+ *   COP_ENOENT   there is no such task
+ *   COP_ESTATE   it has begun, or has such a place already
+ *   COP_ETOOBIG  `size` is below bulk_length
+ *   COP_EIO      the descriptor cannot be kept
+ */
+/* Into memory, which must live until `run`. */
+int cop_bulk_to_memory(struct cop_run *run, uint64_t task, void *bytes, size_t size);
+/* Into a file, from `offset` on, by pwrite in another thread. The descriptor may be closed as
+ * soon as this returns; nothing is written after `run`, and nothing is flushed to a disk. */
+int cop_bulk_to_file(struct cop_run *run, uint64_t task, int fd, uint64_t offset);
+/*
+ * The oldest piece for which `piece` returned COP_LATER is put away; its bytes were valid until
+ * now. Not 0 (a negative code): it cannot be. COP_ENOENT; COP_ESTATE if there is none.
+ */
+int cop_piece_done(struct cop_run *run, uint64_t task, int status);
 
 /* ---- the tree -------------------------------------------------------------------- */
 
@@ -261,8 +326,9 @@ struct cop_call {
     uint32_t argument;   /* of COP_OP_TOP */
     cop_time timeout_ns; /* HEAL: of it all; 0: 10 s */
     cop_time service_ns; /* how long a member may need; without HEAL */
-    uint32_t flags;      /* enum cop_bcast_flag; COP_BCAST_BULK: COP_EINVAL */
+    uint32_t flags;      /* enum cop_bcast_flag; COP_BCAST_BULK is set by `bulk` */
     uint32_t version;
+    const struct cop_bulk *bulk; /* NULL: none. Needs a service here */
     /*
      * If some member understands only lower versions: again, with the lowest of them, until
      * all understand. Whoever understood a higher one runs it again, so it must be harmless

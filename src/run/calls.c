@@ -86,6 +86,14 @@ void cop__call_finish(struct cop_run *run, struct cop__call *call, int status,
         cop__call_free(run, call);
 }
 
+struct cop__call *cop__call_under_way(const struct cop_run *run, uint64_t token)
+{
+    struct cop__call *call = run->calls;
+    while (call != NULL && (uint64_t)(uintptr_t)call != token)
+        call = call->next;
+    return call;
+}
+
 int cop__call_submit(struct cop_run *run, struct cop__call *call)
 {
     if (run->tcp == NULL || run->shared.state == COP_RUN_JOINING ||

@@ -92,7 +92,8 @@ static int start_node(struct cop_run *run, struct cop_view *view)
         return COP_ENOMEM;
     struct cop__tcp_config driver = {
         .loop = &run->loop,
-        .runner = run->has_thread ? &run->runner : NULL,
+        .runner = &run->runner,
+        .is_swift = true,
         .instance = run->start.instance,
         .self = run->id,
         .incarnation = run->incarnation,
@@ -118,6 +119,7 @@ static int start_node(struct cop_run *run, struct cop_view *view)
         .suspicion = cop__tell_suspicions,
         .guest = cop__door_guest,
         .upcall = cop__run_upcall,
+        .piece = cop__run_piece,
         .services = services,
         .service_count = run->services.count,
         .operations = run->operations,

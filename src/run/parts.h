@@ -172,6 +172,8 @@ void cop__waiter_done(void *waiter, int status);
 int cop__waiter_wait(struct cop__waiter *waiter);
 /* Hands a call to the node. On failure it is still the caller's. */
 int cop__call_submit(struct cop_run *run, struct cop__call *call);
+/* The call that the node has under this token; NULL: it has ended. */
+struct cop__call *cop__call_under_way(const struct cop_run *run, uint64_t token);
 /* The driver says that one has ended. */
 void cop__call_complete(void *context, uint64_t token, int status,
                         struct cop_buf *result);

@@ -74,6 +74,7 @@ void cop__rpc_free(struct cop_run *run, struct cop__rpc *rpc)
         return;
     unlist(run, rpc);
     count_out(run, rpc);
+    cop__source_close(run, &rpc->source);
     free(rpc->buffers.items);
     free(rpc);
 }
@@ -236,8 +237,7 @@ static size_t bytes_of(const struct cop_call *call)
 
 static int check(const struct cop_call *call)
 {
-    /* Bulk has no callbacks yet. */
-    if ((call->flags & COP_BCAST_BULK) != 0 ||
+    if (((call->flags & COP_BCAST_BULK) != 0 && call->bulk == NULL) ||
         (call->bytes == NULL && call->length > 0) ||
         (call->portions == NULL && call->portion_count > 0))
         return COP_EINVAL;
@@ -271,6 +271,15 @@ static void copy_payload(struct cop__call *call, const struct cop_call *wanted)
     rpc->coll.portion_count = wanted->portion_count;
 }
 
+static int take_bulk(struct cop__rpc *rpc, const struct cop_bulk *bulk)
+{
+    if (bulk == NULL)
+        return 0;
+    rpc->coll.bulk_length = bulk->length;
+    rpc->coll.bulk_chunk = bulk->chunk;
+    return cop__source_open(bulk, &rpc->source);
+}
+
 static int make(struct cop_run *run, const struct cop_call *wanted, uint32_t flags,
                 cop_call_done *done, void *context, struct cop__call **out)
 {
@@ -284,13 +293,18 @@ static int make(struct cop_run *run, const struct cop_call *wanted, uint32_t fla
     if (call == NULL)
         return COP_ENOMEM;
     struct cop_coll *coll = &call->rpc->coll;
+    error = take_bulk(call->rpc, wanted->bulk);
+    if (error) {
+        cop__call_free(run, call);
+        return error;
+    }
     copy_payload(call, wanted);
     coll->service.id = wanted->service;
     coll->op = wanted->op;
     coll->argument = wanted->argument;
     coll->service_ns = wanted->service_ns;
     coll->version = wanted->version;
-    coll->flags = wanted->flags | flags;
+    coll->flags = wanted->flags | flags | (wanted->bulk ? COP_BCAST_BULK : 0);
     /* Of everybody the dead are named and not asked, with HEAL. */
     if (cop__group_split(wanted->group, &coll->group) &&
         (coll->group != COP_GROUP_ALL || (coll->flags & COP_BCAST_HEAL) == 0))

@@ -349,6 +349,13 @@ int cop_poll(struct cop_run *run, int timeout_ms)
         return COP_EINVAL;
     if (run->has_thread || run->is_in_callback || run->shared.state == COP_RUN_OVER)
         return COP_ESTATE;
+    /* As a thread of ours would: a loop that only polls touches nothing of libuv. */
+    if (cop__runner_is_short(&run->runner) && uv_backend_timeout(&run->loop) == -1) {
+        run->is_dispatching = true;
+        bool is_all = cop__runner_turn(&run->runner, timeout_ms);
+        run->is_dispatching = false;
+        return is_all ? 0 : cop_dispatch(run);
+    }
     struct pollfd wait = {.fd = cop_fd(run), .events = POLLIN};
     if (poll(&wait, 1, timeout_ms) < 0 && errno != EINTR)
         return COP_EIO;

@@ -20,13 +20,14 @@ const struct cop_handlers *cop__handlers_find(const struct cop_run *run,
     return NULL;
 }
 
-/* DONE and SENT always: they say that a task is over. */
+/* DONE and SENT always: they say that a task is over. Where pieces go is said at CHECK, and
+ * what they are for. */
 static struct cop_service service_of(const struct cop_handlers *handlers)
 {
     uint32_t wants = COP_WANTS(COP_UPCALL_RUN) | COP_WANTS(COP_UPCALL_DONE) |
-                     COP_WANTS(COP_UPCALL_SENT);
-    if (handlers->check != NULL)
-        wants |= COP_WANTS(COP_UPCALL_CHECK);
+                     COP_WANTS(COP_UPCALL_SENT) | COP_WANTS(COP_UPCALL_WANT);
+    if (handlers->check != NULL || handlers->piece != NULL)
+        wants |= COP_WANTS(COP_UPCALL_CHECK) | COP_WANTS(COP_UPCALL_PIECE);
     if (handlers->reply != NULL)
         wants |= COP_WANTS(COP_UPCALL_REPLY);
     if (handlers->resolve != NULL)
@@ -215,8 +216,23 @@ void cop__run_upcall(void *context, struct cop_buf *record)
     struct cop_handlers handlers = *found;
     if (upcall.kind == COP_UPCALL_RESOLVE)
         on_resolve(run, &handlers, &upcall);
+    else if (upcall.kind == COP_UPCALL_WANT)
+        cop__bulk_want(run, &upcall);
     else
         cop__task_upcall(run, &handlers, &upcall, record);
+}
+
+void cop__run_piece(void *context, struct cop_buf *record, struct cop_buf *beside)
+{
+    struct cop_run *run = context;
+    struct cop_upcall upcall;
+    if (cop_upcall_with(record, beside, &upcall) != 0)
+        return;
+    const struct cop_handlers *found = cop__handlers_find(run, upcall.service);
+    if (found == NULL)
+        return;
+    struct cop_handlers handlers = *found;
+    cop__bulk_piece(run, &handlers, &upcall, record, beside);
 }
 
 void cop__services_end(struct cop_run *run, int status)

@@ -24,6 +24,33 @@ struct cop__buffers {
 };
 int cop__buffers_add(struct cop__buffers *buffers, const struct cop__buffer *buffer);
 
+/* A file that is read or written by a thread of libuv's. The thread has all but the first. */
+struct cop__job;
+
+/* Where the bulk of a task goes. */
+struct cop__held {
+    struct cop_buf *owner;
+    struct cop_piece piece;
+};
+enum cop__sink_kind { COP__SINK_NONE, COP__SINK_MEMORY, COP__SINK_FILE };
+struct cop__sink {
+    enum cop__sink_kind kind;
+    uint8_t *bytes;
+    int fd; /* our own copy */
+    uint64_t offset;
+    struct cop__job *job;                   /* that writes the first of those below */
+    struct cop__held held[COP_BULK_WINDOW]; /* in order, from `first` on */
+    uint32_t first, count;
+};
+
+/* Where that of a call comes from. */
+struct cop__source {
+    struct cop_bulk given;
+    bool has_file;
+    int fd; /* our own copy */
+    struct cop__job *job;
+};
+
 /*
  * A request that is run here. It is in the map from CHECK or RUN on until it is over; its memory
  * stays until its callbacks have returned, for one of them may end it.
@@ -33,6 +60,8 @@ struct cop__task {
     uint64_t handle;    /* the node's */
     uint32_t callbacks; /* that have not returned */
     bool is_running, is_done, has_replied, is_over;
+    bool is_early;          /* at the root: pieces came, and RUN did not yet */
+    struct cop__sink *sink; /* NULL: none yet */
     int verdict; /* without HEAL: what `run` returned, until DONE; COP_LATER: nothing */
     struct cop_buf *record;
     struct cop__buffers buffers;
@@ -73,6 +102,7 @@ struct cop__rpc {
     void *user;
     uint64_t task; /* at the root: its number; 0: none yet */
     struct cop__buffers buffers;
+    struct cop__source source;
     uint8_t bytes[];
 };
 
@@ -87,6 +117,8 @@ const struct cop_handlers *cop__handlers_find(const struct cop_run *run,
                                               uint64_t service);
 /* The driver says so. */
 void cop__run_upcall(void *context, struct cop_buf *record);
+/* With the bytes of a piece beside it. */
+void cop__run_piece(void *context, struct cop_buf *record, struct cop_buf *beside);
 /* This life of the run is over: so are its tasks, calls and groups. */
 void cop__services_end(struct cop_run *run, int status);
 void cop__services_fini(struct cop_run *run);
@@ -105,8 +137,31 @@ void cop__task_upcall(struct cop_run *run, const struct cop_handlers *handlers,
                       const struct cop_upcall *upcall, struct cop_buf *record);
 /* Ends all, or those of a service, with the callbacks that were promised. */
 void cop__tasks_end(struct cop_run *run, const struct cop_handlers *only, int status);
+/* The task with this number; NULL. */
+struct cop__task *cop__task_find(const struct cop_run *run, uint64_t number);
+/* A callback of it returned an answer: 0 or not, for the piece that is the oldest. */
+int cop__task_piece(struct cop_run *run, const struct cop_handlers *handlers,
+                    struct cop__task *task, const struct cop_piece *piece);
+/* The task of an upcall; at the root one begins with the first piece. NULL: there is none. */
+struct cop__task *cop__task_of_piece(struct cop_run *run,
+                                     const struct cop_upcall *upcall,
+                                     struct cop_buf *record);
 /* The call is over: so is its task at the root. */
 void cop__task_conclude(struct cop_run *run, uint64_t number, int status);
+
+/* ---- bulk.c ---------------------------------------------------------------------- */
+
+/* What a call says of its bulk. COP_EINVAL, COP_ETOOBIG, COP_EIO. */
+int cop__source_open(const struct cop_bulk *bulk, struct cop__source *out);
+void cop__source_close(struct cop_run *run, struct cop__source *source);
+/* The node wants a part of it. */
+void cop__bulk_want(struct cop_run *run, const struct cop_upcall *upcall);
+/* The node has a piece for a service. */
+void cop__bulk_piece(struct cop_run *run, const struct cop_handlers *handlers,
+                     const struct cop_upcall *upcall, struct cop_buf *record,
+                     struct cop_buf *beside);
+/* Nothing more comes; nobody touches the program's memory or file after this. */
+void cop__sink_close(struct cop_run *run, struct cop__task *task);
 
 /* ---- team.c ---------------------------------------------------------------------- */
 

@@ -17,7 +17,7 @@ static uint64_t number_of(const struct cop_run *run, uint64_t handle)
     return run->services.life << LIFE_SHIFT | handle << 1 | 1;
 }
 
-static struct cop__task *find(const struct cop_run *run, uint64_t number)
+struct cop__task *cop__task_find(const struct cop_run *run, uint64_t number)
 {
     return cop__map_get(&run->services.tasks, number);
 }
@@ -55,6 +55,7 @@ static void describe(struct cop__task *task, const struct cop_upcall *upcall)
     /* The record is a copy that nobody else reads. */
     told->bytes = (uint8_t *)(uintptr_t)upcall->bytes;
     told->length = upcall->length;
+    told->bulk_length = upcall->bulk_length;
 }
 
 static struct cop__task *begin(struct cop_run *run, const struct cop_upcall *upcall,
@@ -115,7 +116,7 @@ static int submit_reply(struct cop_run *run, uint64_t handle,
 static int do_reply(struct cop_run *run, void *argument)
 {
     const struct saying *saying = argument;
-    struct cop__task *task = find(run, saying->task);
+    struct cop__task *task = cop__task_find(run, saying->task);
     if (task == NULL)
         return COP_ENOENT;
     int error = submit_reply(run, task->handle, saying);
@@ -150,7 +151,8 @@ int cop_reply_part(struct cop_run *run, uint64_t task, const void *bytes, size_t
 static void reply_with_verdict(struct cop_run *run, struct cop__task *task)
 {
     struct saying saying = {.task = task->told.number, .status = task->verdict};
-    if (task->verdict == COP_LATER || task->has_replied || task->is_over)
+    if (task->verdict == COP_LATER || task->has_replied || task->is_over ||
+        task->told.bulk_status != 0)
         return;
     if (saying.status > 0)
         saying.status = COP_EINVAL;
@@ -177,24 +179,35 @@ static void on_check(struct cop_run *run, const struct cop_handlers *handlers,
         return;
     }
     bool was = enter(run, task);
-    int status = handlers->check(handlers->context, run, &task->told);
+    int status = 0;
+    if (handlers->check != NULL)
+        status = handlers->check(handlers->context, run, &task->told);
     if (status > 0)
         status = COP_EREFUSED;
     /* It was refused, or it has ended by now: nothing more comes of it. */
     if (!task->is_over &&
         (submit_checked(run, task->handle, status, task->told.service_ns) != 0 ||
-         status != 0))
+         status != 0)) {
+        cop__sink_close(run, task);
         drop(run, task);
+    }
     leave(run, task, was);
     reap(task);
 }
 
-/* At the root: whose call it is. Tokens are calls, and this one has not ended. */
-static void join_call(struct cop__task *task, uint64_t token)
+/* At the root: whose call it is. Tokens are calls, and this one has not ended, but for those
+ * that ended with their bulk. */
+static void join_call(struct cop_run *run, struct cop__task *task, uint64_t token)
 {
     struct cop__call *call = (struct cop__call *)(uintptr_t)token;
+    if ((task->told.flags & COP_BCAST_BULK) != 0)
+        call = cop__call_under_way(run, token);
     if (call == NULL || call->rpc == NULL)
         return;
+    if (task->is_early) {
+        task->told.bytes = (uint8_t *)(uintptr_t)call->request.bytes;
+        task->told.length = call->request.length;
+    }
     task->told.call = call->rpc->number;
     task->told.user = call->rpc->user;
     call->rpc->task = task->told.number;
@@ -203,38 +216,94 @@ static void join_call(struct cop__task *task, uint64_t token)
     call->rpc->buffers = (struct cop__buffers){0};
 }
 
+/* Its bulk is all here, or never will be. */
+static void call_run(struct cop_run *run, const struct cop_handlers *handlers,
+                     struct cop__task *task, int bulk_status)
+{
+    cop__sink_close(run, task);
+    task->is_running = true;
+    task->told.bulk_status = bulk_status;
+    bool was = enter(run, task);
+    task->verdict = 0;
+    if (handlers->run != NULL)
+        task->verdict = handlers->run(handlers->context, run, &task->told);
+    if ((task->told.flags & COP_BCAST_HEAL) != 0)
+        reply_with_verdict(run, task);
+    leave(run, task, was);
+}
+
+/* The task that is to run; NULL: it is not, and the node was told. */
+static struct cop__task *task_to_run(struct cop_run *run,
+                                     const struct cop_upcall *upcall,
+                                     struct cop_buf *record)
+{
+    struct cop__task *task = cop__task_find(run, number_of(run, upcall->handle));
+    struct saying failure = {.status = COP_ENOMEM};
+    if (task == NULL)
+        task = begin(run, upcall, record);
+    if (task == NULL) {
+        submit_reply(run, upcall->handle, &failure);
+        return NULL;
+    }
+    if (task->is_early) {
+        /* A piece does not have the request with it. */
+        task->is_early = false;
+        cop_buf_unref(task->record);
+        task->record = cop_buf_ref(record);
+        describe(task, upcall);
+    }
+    return task;
+}
+
 static void on_run(struct cop_run *run, const struct cop_handlers *handlers,
                    const struct cop_upcall *upcall, struct cop_buf *record)
 {
-    struct cop__task *task = find(run, number_of(run, upcall->handle));
-    struct saying failure = {.status = COP_ENOMEM};
-    /* What ended on the way here is not run, nor what lacks its bulk: the node answers. */
-    if (upcall->status != 0 ||
-        cop_bcast_nchildren(cop__tcp_node(run->tcp), upcall->handle, 0) < 0) {
+    bool has_bulk = (upcall->flags & COP_BCAST_BULK) != 0;
+    bool has_ended =
+        cop_bcast_nchildren(cop__tcp_node(run->tcp), upcall->handle, 0) < 0;
+    int bulk_status = upcall->status;
+    /* What ended on the way here is not run; but who has taken bulk must hear of it. */
+    if (has_ended && !has_bulk) {
+        struct cop__task *task = cop__task_find(run, number_of(run, upcall->handle));
         if (task != NULL) {
             drop(run, task);
             reap(task);
         }
         return;
     }
+    if (has_ended && bulk_status == 0)
+        bulk_status = COP_EABORTED;
+    struct cop__task *task = task_to_run(run, upcall, record);
     if (task == NULL)
-        task = begin(run, upcall, record);
-    if (task == NULL) {
-        submit_reply(run, upcall->handle, &failure);
         return;
-    }
-    if (upcall->token != 0)
-        join_call(task, upcall->token);
-    task->is_running = true;
-    bool was = enter(run, task);
-    if (handlers->run != NULL)
-        task->verdict = handlers->run(handlers->context, run, &task->told);
-    else
-        task->verdict = 0;
-    if ((task->told.flags & COP_BCAST_HEAL) != 0)
-        reply_with_verdict(run, task);
-    leave(run, task, was);
+    if (upcall->token != 0 && task->told.call == 0)
+        join_call(run, task, upcall->token);
+    call_run(run, handlers, task, bulk_status);
     reap(task);
+}
+
+struct cop__task *cop__task_of_piece(struct cop_run *run,
+                                     const struct cop_upcall *upcall,
+                                     struct cop_buf *record)
+{
+    struct cop__task *task = cop__task_find(run, number_of(run, upcall->handle));
+    if (task != NULL || upcall->token == 0)
+        return task;
+    task = begin(run, upcall, record);
+    if (task == NULL)
+        return NULL;
+    task->is_early = true;
+    join_call(run, task, upcall->token);
+    return task;
+}
+
+int cop__task_piece(struct cop_run *run, const struct cop_handlers *handlers,
+                    struct cop__task *task, const struct cop_piece *piece)
+{
+    bool was = enter(run, task);
+    int status = handlers->piece(handlers->context, run, &task->told, piece);
+    leave(run, task, was);
+    return status;
 }
 
 /* ---- answers of children --------------------------------------------------------- */
@@ -323,12 +392,21 @@ static void tell_sent(struct cop_run *run, const struct cop_handlers *handlers,
     leave(run, task, was);
 }
 
+/* Who has been asked for bulk has to hear that it will not have it. */
+static void promise_run(struct cop_run *run, const struct cop_handlers *handlers,
+                        struct cop__task *task, int status)
+{
+    if (!task->is_running && (task->told.flags & COP_BCAST_BULK) != 0)
+        call_run(run, handlers, task, status ? status : COP_EABORTED);
+}
+
 /* With all that was promised. Off the map first: callbacks find that it is over. */
 static void finish(struct cop_run *run, const struct cop_handlers *handlers,
                    struct cop__task *task, int status)
 {
     drop(run, task);
     if (handlers != NULL) {
+        promise_run(run, handlers, task, status);
         tell_done(run, handlers, task, status);
         tell_sent(run, handlers, task, status);
     }
@@ -337,7 +415,7 @@ static void finish(struct cop_run *run, const struct cop_handlers *handlers,
 
 void cop__task_conclude(struct cop_run *run, uint64_t number, int status)
 {
-    struct cop__task *task = find(run, number);
+    struct cop__task *task = cop__task_find(run, number);
     if (task != NULL)
         finish(run, cop__handlers_find(run, task->told.service), task, status);
 }
@@ -381,7 +459,7 @@ void cop__task_upcall(struct cop_run *run, const struct cop_handlers *handlers,
         on_run(run, handlers, upcall, record);
         return;
     }
-    struct cop__task *task = find(run, number_of(run, upcall->handle));
+    struct cop__task *task = cop__task_find(run, number_of(run, upcall->handle));
     if (task == NULL)
         return;
     if (upcall->kind == COP_UPCALL_SENT) {
@@ -406,12 +484,12 @@ struct place {
 
 static int place_of(const struct cop_run *run, uint64_t number, struct place *out)
 {
-    struct cop__task *task = find(run, number);
+    struct cop__task *task = cop__task_find(run, number);
     struct cop__call *call = cop__rpc_find(run, number);
     if (run->tcp == NULL)
         return COP_ESTATE;
     if (task == NULL && call != NULL && call->rpc->task != 0)
-        task = find(run, call->rpc->task);
+        task = cop__task_find(run, call->rpc->task);
     out->node = cop__tcp_node(run->tcp);
     if (task != NULL)
         *out = (struct place){out->node, task->handle, 0, &task->buffers};

@@ -237,15 +237,19 @@ static bool parse_lines(char *text, struct reading *reading, char *message, size
     return true;
 }
 
-/* Tokens that were not given are numbered in the order of the probes. */
-static void number_probes(struct cop_sim_script *script)
+/* Tokens that were not given are numbered in the order of the probes and broadcasts: by its
+ * token a checker knows one from the other. */
+static void number_requests(struct cop_sim_script *script)
 {
     uint64_t next = 1;
     for (uint32_t i = 0; i < script->count; i++) {
+        const struct cop_sim_action *action = &script->actions[i];
         struct cop_request *request = &script->actions[i].request;
-        if (script->actions[i].kind == COP_SIM_PROBE && request->token == 0)
+        if (action->kind != COP_SIM_PROBE && action->kind != COP_SIM_BCAST)
+            continue;
+        if (request->token == 0)
             request->token = next;
-        if (script->actions[i].kind == COP_SIM_PROBE && request->token >= next)
+        if (request->token >= next)
             next = request->token + 1;
     }
 }
@@ -277,7 +281,7 @@ int cop_sim_script_parse(const char *text, struct cop_sim_script *out, char *mes
         cop_sim_script_free(&script);
         return error;
     }
-    number_probes(&script);
+    number_requests(&script);
     *out = script;
     return 0;
 }

@@ -51,4 +51,13 @@ expect 0 coppice bench rpc -n 8 --in-flight 1,100 --rounds 2 --requests 200 --js
 [ "$(field in_flight | paste -sd,)" = 1,100 ] || die "$out"
 [ "$(grep -c '"requests_per_second":{"median":[1-9]' <<<"$out")" = 2 ] || die "$out"
 expect 2 coppice bench rpc --in-flight 0
+# An empty request: the way there is a part of the way there and back.
+expect 0 coppice bench bcast -n 3,9 --arity 2 --rounds 3 --repetitions 20 --json
+[ "$(field n | paste -sd,)" = 3,9 ] || die "$out"
+while read -r line; do
+    there=$(sed 's/.*"one_way_ns":{"median":\([0-9]*\).*/\1/' <<<"$line")
+    back=$(sed 's/.*"call_ns":{"median":\([0-9]*\).*/\1/' <<<"$line")
+    [ "$there" -gt 0 ] && [ "$there" -lt "$back" ] || die "$line"
+done <<<"$out"
+expect 2 coppice bench bcast -n 1
 assert_nothing_left

@@ -31,6 +31,28 @@ static void expect_same(const char *text)
     cop_sim_script_free(&copy);
 }
 
+/* Two broadcasts of one member would be one to the checkers if both had no number. */
+static void test_tokens_are_numbered(void **state)
+{
+    struct cop_sim_script script;
+    struct cop_sim_report report;
+    char message[256] = "";
+    (void)state;
+    assert_int_equal(cop_sim_script_parse("nodes 4\nshape radix:2\n"
+                                          "at 0ns bcast 0 timeout 1s\n"
+                                          "at 5ms bcast 0 timeout 1s token 7\n"
+                                          "at 9ms bcast 0 timeout 1s\n",
+                                          &script, message, sizeof(message)),
+                     0);
+    assert_int_equal(script.actions[0].request.token, 1);
+    assert_int_equal(script.actions[1].request.token, 7);
+    assert_int_equal(script.actions[2].request.token, 8);
+    assert_int_equal(cop_sim_script_run(&script, &report), 0);
+    assert_string_equal(report.failure, "");
+    assert_int_equal(report.completed, 3);
+    cop_sim_script_free(&script);
+}
+
 static void test_printed_as_read(void **state)
 {
     (void)state;
@@ -124,6 +146,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_printed_as_read),
+        cmocka_unit_test(test_tokens_are_numbered),
         cmocka_unit_test(test_comments_and_topologies),
         cmocka_unit_test(test_mistakes_have_a_line),
         cmocka_unit_test(test_ranks_that_are_not_there),

@@ -380,13 +380,30 @@ static void settle(struct cop__tcp *tcp)
 /* After it has read all that there was: one write for each peer, not for each frame. */
 static void on_check(uv_check_t *check) { settle(check->data); }
 
-/* The same on the runner's short way, where nobody may be told anything. */
+/* Upcalls and what ended, up to the first that is something else. */
+static bool tell_swiftly(struct cop__tcp *tcp)
+{
+    struct told *const *end = tcp->told_end;
+    bool is_last = tcp->told == NULL;
+    tcp->is_telling = true;
+    while (!is_last && !tcp->is_closing &&
+           (tcp->told->kind == TELL_UPCALL || tcp->told->kind == TELL_COMPLETE)) {
+        is_last = &tcp->told->next == end;
+        tell_next(tcp);
+    }
+    tcp->is_telling = false;
+    return is_last;
+}
+
+/* The same on the runner's short way, where nobody is told what may need libuv. */
 static bool on_settle(struct cop__rider *rider)
 {
     struct cop__tcp *tcp =
         (struct cop__tcp *)((char *)rider - offsetof(struct cop__tcp, rider));
     cop__peers_flush(tcp->peers);
-    return !tcp->told && tcp->failure == 0;
+    while (tcp->config.is_swift && tcp->told && tell_swiftly(tcp) && !tcp->is_closing)
+        cop__peers_flush(tcp->peers);
+    return !tcp->told && tcp->failure == 0 && !tcp->is_closing;
 }
 
 /* ---- life ------------------------------------------------------------------------ */

@@ -89,24 +89,32 @@ static bool settle(struct cop__runner *runner)
     return is_settled;
 }
 
+bool cop__runner_turn(struct cop__runner *runner, int timeout_ms)
+{
+    struct epoll_event events[EVENTS_MAX];
+    int count = epoll_wait(uv_backend_fd(runner->loop), events, EVENTS_MAX, timeout_ms);
+    bool is_all = read_ready(runner, events, count);
+    return settle(runner) && is_all;
+}
+
 /* Waits and reads for as long as that is all there is to do. False: something else is to be
  * done now; true: libuv has to wait in its own way. */
 static bool run_short(struct cop__runner *runner)
 {
-    struct epoll_event events[EVENTS_MAX];
-    int epoll = uv_backend_fd(runner->loop);
     bool is_all = true;
-    while (is_all && uv_backend_timeout(runner->loop) == -1) {
-        int count = epoll_wait(epoll, events, EVENTS_MAX, -1);
-        is_all = read_ready(runner, events, count);
-        is_all &= settle(runner);
-    }
+    while (is_all && uv_backend_timeout(runner->loop) == -1)
+        is_all = cop__runner_turn(runner, -1);
     return is_all;
+}
+
+bool cop__runner_is_short(const struct cop__runner *runner)
+{
+    return uv_version() >= COP__RUNNER_UV_VERSION && uv_backend_fd(runner->loop) >= 0;
 }
 
 void cop__runner_run(struct cop__runner *runner)
 {
-    if (uv_version() < COP__RUNNER_UV_VERSION || uv_backend_fd(runner->loop) < 0) {
+    if (!cop__runner_is_short(runner)) {
         uv_run(runner->loop, UV_RUN_DEFAULT);
         return;
     }

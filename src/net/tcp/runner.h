@@ -43,6 +43,14 @@ void cop__runner_init(struct cop__runner *runner, uv_loop_t *loop);
 void cop__runner_run(struct cop__runner *runner);
 void cop__runner_fini(struct cop__runner *runner);
 
+/* Whether there is a short way. */
+bool cop__runner_is_short(const struct cop__runner *runner);
+/*
+ * Once the short way, while uv_backend_timeout says -1: waits at most so long (-1: for ever),
+ * reads and writes. False: libuv has something to do now.
+ */
+bool cop__runner_turn(struct cop__runner *runner, int timeout_ms);
+
 void cop__runner_join(struct cop__runner *runner, struct cop__rider *rider);
 void cop__runner_leave(struct cop__runner *runner, struct cop__rider *rider);
 /*
