@@ -9,7 +9,7 @@
 
 /*
  * The picture: COLUMNS of time, the kill at a quarter of them. A column of a service that has
- * operations is as high as the slowest that was under way in it, by the slowest of all; that
+ * operations is as high as the slowest that was under way in it, by the slowest in the picture; that
  * of the view, as many as had the last view by then.
  */
 #define COLUMNS 56u
@@ -45,19 +45,17 @@ static struct span find_span(const struct demo_claim *claims, uint32_t count,
     return (struct span){killed_ns > before ? killed_ns - before : 0, column};
 }
 
-/* From 0 to 1. */
-static double share_of_ops(const struct demo_claim *claim, cop_time from, cop_time to)
+/* Of those that were under way then. */
+static cop_time slowest_in(const struct demo_claim *claim, cop_time from, cop_time to)
 {
-    cop_time most = claim->slowest_ns, slowest = 0;
+    cop_time slowest = 0;
     for (uint32_t i = 0; i < claim->count; i++) {
         const struct demo_op *op = &claim->ops[i];
         if (op->at_ns < to && op->at_ns + op->elapsed_ns >= from &&
             op->elapsed_ns > slowest)
             slowest = op->elapsed_ns;
     }
-    if (slowest > most)
-        slowest = most;
-    return most > 0 ? (double)slowest / (double)most : 0;
+    return slowest;
 }
 
 static double share_of_steps(const struct demo_claim *claim, cop_time to)
@@ -72,11 +70,15 @@ static void draw_claim(const struct demo_claim *claim, const struct span *span)
 {
     char took[DURATION_SIZE];
     enum colour last = PLAIN;
+    cop_time end = span->from_ns + COLUMNS * span->column_ns;
+    cop_time most = claim->steps ? 0 : slowest_in(claim, span->from_ns, end);
     printf("  %-10s ", claim->name);
     for (uint32_t i = 0; i < COLUMNS; i++) {
         cop_time from = span->from_ns + i * span->column_ns;
-        double share = claim->steps ? share_of_steps(claim, from + span->column_ns)
-                                    : share_of_ops(claim, from, from + span->column_ns);
+        cop_time to = from + span->column_ns;
+        double share = claim->steps ? share_of_steps(claim, to)
+                       : most > 0   ? (double)slowest_in(claim, from, to) / (double)most
+                                    : 0;
         uint32_t height = (uint32_t)(share * HEIGHTS + 0.999);
         enum colour now =
             i < COLUMNS_BEFORE ? DIM
