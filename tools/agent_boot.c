@@ -69,7 +69,8 @@ static int expand(const char *pattern, cop_id rank, char *out, size_t size)
                : fail(EXIT_USAGE, "agent: --command %s: the path is too long", pattern);
 }
 
-static int run_member(const struct cop_settings *job, const char *command)
+static int run_member(const struct cop_settings *job, const char *command,
+                      const char *allow_exec)
 {
     char path[200];
     struct cluster cluster;
@@ -79,7 +80,8 @@ static int run_member(const struct cop_settings *job, const char *command)
                                   .is_first = true,
                                   .listen_fd = job->listen_fd,
                                   .note_fd = -1,
-                                  .command_path = command ? path : NULL};
+                                  .command_path = command ? path : NULL,
+                                  .allow_exec = allow_exec};
     const struct security_options security = {.key = job->key_file};
     int code = command ? expand(command, job->self, path, sizeof path) : 0;
     if (code == 0)
@@ -97,7 +99,7 @@ static int run_member(const struct cop_settings *job, const char *command)
     return code;
 }
 
-int agent_boot(const char *command)
+int agent_boot(const char *command, const char *allow_exec)
 {
     char message[400];
     struct cop_boot *boot;
@@ -116,7 +118,7 @@ int agent_boot(const char *command)
     cop_boot_settings(boot, &job);
     /* A launcher that is killed cannot end its processes: the kernel does. */
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    code = run_member(&job, command);
+    code = run_member(&job, command, allow_exec);
     cop_boot_free(boot);
     return code;
 }

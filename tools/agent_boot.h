@@ -4,9 +4,9 @@
 
 /*
  * Runs the agent of one process of a job, whose other processes are found through the
- * launcher that started it. `command` may be NULL; "%r" in it stands for the rank. An exit
- * code after one line.
+ * launcher that started it. `command` may be NULL; "%r" in it stands for the rank. So may
+ * `allow_exec`: nobody. An exit code after one line.
  */
-int agent_boot(const char *command);
+int agent_boot(const char *command, const char *allow_exec);
 
 #endif

@@ -146,16 +146,16 @@ int cmd_agent(int argc, char **argv)
     int code;
     if (!args_parse(&args, argc, argv, &code))
         return code;
+    code = exec_allow_check("agent", got.allow_exec);
+    if (code)
+        return code;
     if (got.members == NULL && got.id == NULL && got.listen == NULL &&
         cop_boot_is_there())
-        return agent_boot(got.command);
+        return agent_boot(got.command, got.allow_exec);
     if (got.members == NULL || got.id == NULL)
         return fail(EXIT_USAGE,
                     "agent: --members and --id are needed (try: coppice help "
                     "agent)");
-    code = exec_allow_check("agent", got.allow_exec);
-    if (code)
-        return code;
     if (cluster_open(got.members, false, &cluster, message, sizeof message))
         return fail(EXIT_USAGE, "%s", message);
     code = run(&got, &cluster);

@@ -1,349 +1,321 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "across.h"
 #include "args.h"
-#include "asker.h"
-#include "bars.h"
 #include "commands.h"
-#include "draw.h"
-#include "heal.h"
-#include "local.h"
+#include "demo_call.h"
+#include "demo_show.h"
+#include "demo_watch.h"
 #include "say.h"
 
 #include <coppice/error.h>
+#include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 /*
- * The main job, to look at: a cluster of real processes, probes, a death in the middle
- * of them, and what it cost; then the death of the root, and how the others agree on a
- * view without it.
+ * The tour: a cluster of real processes with all services under way, then the root, two inner
+ * members and a leaf die at once, and each service says what it saw. Everything that is
+ * shown was checked: who finds something wrong ends with an error.
  */
 #define SHAPE "radix:4"
-#define CHUNK 10u /* probes between two looks at how far the run is */
-#define AROUND 5u /* probes shown before and after the death */
-#define BAR_WIDTH 40u
-
-/* An inner member, with a whole branch below it. */
-static const cop_rank victim = 1;
+#define CALM_NS COP_SEC            /* before the kill */
+#define AFTER_NS (COP_SEC / 2)     /* after the last has healed */
+#define CALLS (DEMO_SERVICES - 1u) /* one is the view */
 
 struct demo {
     char name[32];
     uint32_t n;
-    uint32_t probes;
-    bool tcp;
+    bool tcp, as_json;
+    cop_time begun_ns;
     struct local local;
-    struct client client;
-    struct cop_shape shape;
-    pid_t victim_pid, root_pid;
-    cop_time killed_ns; /* 0 before */
+    struct cop_tree tree; /* as long as all live */
+    struct demo_victims victims;
+    struct demo_watch watch;
+    struct demo_call calls[CALLS];
+    struct demo_claim claims[DEMO_SERVICES];
 };
 
-/* ---- the tree -------------------------------------------------------------------- */
+/* ---- who dies -------------------------------------------------------------------- */
+
+/* Neither n1, which is asked for broadcasts, nor n4, which is for agreements. */
+static void choose_victims(struct demo *demo)
+{
+    cop_rank inner = demo->n - 1;
+    while (cop_tree_child_count(&demo->tree, inner) == 0)
+        inner--;
+    cop_rank leaf = demo->n - 1;
+    while (cop_tree_parent(&demo->tree, leaf) == inner)
+        leaf--;
+    demo->victims = (struct demo_victims){.ids = {0, 2, inner, leaf}};
+}
+
+static int find_processes(struct demo *demo)
+{
+    struct list_reply list;
+    int code = local_list(&demo->local, &list);
+    if (code)
+        return code;
+    for (uint32_t i = 0; i < DEMO_VICTIMS; i++)
+        demo->victims.pids[i] = (pid_t)list.members[demo->victims.ids[i]].pid;
+    list_reply_free(&list);
+    return 0;
+}
+
+static int kill_victims(struct demo *demo)
+{
+    /* Before it: something may heal while this process waits for a processor. */
+    demo->victims.killed_ns = now_ns();
+    for (uint32_t i = 0; i < DEMO_VICTIMS; i++)
+        if (kill(demo->victims.pids[i], SIGKILL) != 0)
+            return fail(EXIT_FAILED, "process %d cannot be killed: %s",
+                        (int)demo->victims.pids[i], strerror(errno));
+    return 0;
+}
+
+/* ---- all services at once -------------------------------------------------------- */
+
+static int begin_services(struct demo *demo)
+{
+    static const enum verb verbs[CALLS] = {VERB_BCAST, VERB_AGREE};
+    static const cop_id asked[CALLS] = {1, 4};
+    int code = demo_watch_begin(&demo->local, &demo->watch);
+    for (uint32_t i = 0; i < CALLS && code == 0; i++)
+        code = demo_call_begin(&demo->local, verbs[i], asked[i], &demo->calls[i]);
+    return code;
+}
+
+static void free_services(struct demo *demo)
+{
+    demo_watch_free(&demo->watch);
+    for (uint32_t i = 0; i < CALLS; i++)
+        demo_call_free(&demo->calls[i]);
+}
+
+/* Takes what comes, for a moment. */
+static int take_some(struct demo *demo, struct pollfd *fds, bool is_end)
+{
+    uint32_t n = demo->watch.count, count = n + CALLS;
+    int code = 0;
+    for (uint32_t i = 0; i < count; i++)
+        fds[i] = (struct pollfd){.fd = i < n ? demo->watch.watchers[i].client.fd
+                                             : demo->calls[i - n].client.fd,
+                                 .events = POLLIN};
+    if (poll(fds, count, 20) < 0 && errno != EINTR)
+        return fail(EXIT_FAILED, "poll: %s", strerror(errno));
+    for (uint32_t i = 0; i < count && code == 0; i++) {
+        if (fds[i].revents == 0)
+            continue;
+        code = i < n ? demo_watch_take(&demo->watch, i, &demo->victims)
+                     : demo_call_take(&demo->calls[i - n], is_end);
+    }
+    return code;
+}
+
+/* The calls have done something since then, or (at the end) nothing is left to be done. */
+static bool is_ready(const struct demo *demo, cop_time since, bool is_end)
+{
+    bool is_ready = true;
+    for (uint32_t i = 0; i < CALLS; i++)
+        is_ready = is_ready && (is_end ? !demo->calls[i].is_running
+                                       : demo_call_has_since(&demo->calls[i], since));
+    return is_ready;
+}
+
+/*
+ * Until the views are without the victims, if these are dead; for some time; and until each
+ * call has been made once more after that.
+ */
+static int run_services(struct demo *demo, cop_time pause, bool is_end)
+{
+    struct pollfd *fds = calloc(demo->watch.count + CALLS, sizeof *fds);
+    cop_time deadline = now_ns() + DEMO_WAIT_NS, since = 0;
+    int code = fds ? 0 : fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
+    while (code == 0) {
+        bool is_whole = demo->victims.killed_ns == 0 ||
+                        demo_watch_is_healed(&demo->watch, &demo->victims);
+        cop_time now = now_ns();
+        if (is_whole && since == 0)
+            since = now + pause;
+        if (since != 0 && now >= since && is_ready(demo, since - pause, is_end))
+            break;
+        if (now > deadline)
+            code = fail(EXIT_FAILED, is_whole ? "a service does not answer any more"
+                                              : "the view does not heal");
+        else
+            code = take_some(demo, fds, is_end);
+    }
+    free(fds);
+    return code;
+}
+
+/* ---- what is shown --------------------------------------------------------------- */
 
 static void headline(const char *text)
 {
     printf("\n%s%s%s\n\n", colour(stdout, BOLD), text, colour(stdout, PLAIN));
 }
 
-static int draw(const struct demo *demo, bool with_dead)
+static int draw(const struct demo *demo, const struct cop_tree *tree)
 {
-    struct cop_dead dead = {.extra = &victim, .extra_count = 1};
-    struct cop_tree tree = {.shape = demo->shape,
-                            .n = demo->n,
-                            .root = 0,
-                            .repair = COP_REPAIR_SPLICE,
-                            .dead = with_dead ? &dead : NULL};
-    struct draw_options options = {
-        .color = has_colour(stdout), .utf8 = has_utf8(), .fold = true};
-    int error = draw_tree(stdout, &tree, &options);
+    struct across_options options = {.color = has_colour(stdout),
+                                     .utf8 = has_utf8(),
+                                     .before =
+                                         tree == &demo->tree ? NULL : &demo->tree};
+    int error = across_draw(stdout, tree, &options);
     return error
                ? fail(EXIT_FAILED, "the tree cannot be drawn: %s", cop_strerror(error))
                : 0;
 }
 
-/* Folded names of the children that the victim has while it lives. */
-static char *orphans(const struct demo *demo)
+static int show_before(const struct demo *demo, cop_time up_ns)
 {
-    struct cop_tree tree = {.shape = demo->shape, .n = demo->n, .root = 0};
-    struct nodeset names = {0};
-    struct cop_ranks children = {0};
-    char name[NODESET_NAME_LENGTH + 1];
-    char *folded = NULL;
-    int error = cop_tree_children(&tree, victim, &children);
-    for (uint32_t i = 0; i < children.count && !error; i++) {
-        cluster_name(&demo->local.cluster, children.items[i], name);
-        error = nodeset_add(&names, name);
-    }
-    if (!error)
-        folded = nodeset_fold(&names);
-    nodeset_free(&names);
-    cop_ranks_free(&children);
-    return folded;
-}
-
-/* ---- the probes ------------------------------------------------------------------ */
-
-/* Half-way through, the victim dies; nobody is told. */
-static int kill_in_the_middle(void *context, const struct asker *asker)
-{
-    struct demo *demo = context;
-    if (demo->killed_ns != 0 || asker->count < demo->probes / 2)
-        return 0;
-    /* Before it: a probe may heal while this process waits for a processor. */
-    demo->killed_ns = now_ns();
-    return kill(demo->victim_pid, SIGKILL) == 0 ? 0 : COP_ELOST;
-}
-
-static int run_probes(struct demo *demo, struct asker *out)
-{
-    const struct probe_command command = {
-        .count = demo->probes, .chunk = CHUNK, .timeout_ns = 10 * COP_SEC};
-    int error = asker_run(&demo->client, &command, kill_in_the_middle, demo, out);
-    if (error)
-        return fail(EXIT_FAILED, "the probes failed: %s", cop_strerror(error));
-    return 0;
-}
-
-/* The probe that the death met, or the first one after it. */
-static uint32_t find_hit(const struct demo *demo, const struct asker *asker)
-{
-    for (uint32_t i = 0; i < asker->count; i++)
-        if (asker->samples[i].at_ns + asker->samples[i].elapsed_ns >= demo->killed_ns)
-            return i;
-    return asker->count - 1;
-}
-
-/*
- * The first probe that came back without the victim, which is when the tree was whole.
- */
-static uint32_t find_healed(const struct asker *asker, uint32_t n, uint32_t hit)
-{
-    while (hit + 1 < asker->count && asker->samples[hit].answered == n)
-        hit++;
-    return hit;
-}
-
-/*
- * Everybody answered every probe, but for the victim after its death; the numbers that
- * are shown are worth nothing otherwise.
- */
-static int check_probes(const struct demo *demo, const struct asker *asker,
-                        uint32_t hit, uint32_t healed)
-{
-    for (uint32_t i = 0; i < asker->count; i++) {
-        const struct probe_sample *sample = &asker->samples[i];
-        uint32_t least = i < hit ? demo->n : demo->n - 1;
-        uint32_t most = i < healed ? demo->n : demo->n - 1;
-        if (sample->status != 0 || sample->answered < least || sample->answered > most)
-            return fail(EXIT_FAILED,
-                        "probe %" PRIu32 " was answered by %" PRIu32 ": %s", i + 1,
-                        sample->answered, cop_strerror(sample->status));
-    }
-    return 0;
-}
-
-/* ---- what is shown --------------------------------------------------------------- */
-
-static int show_latencies(const struct asker *asker)
-{
-    char least[DURATION_SIZE], middle[DURATION_SIZE], high[DURATION_SIZE],
-        most[DURATION_SIZE];
-    struct bars bars = {.out = stdout, .utf8 = has_utf8(), .width = BAR_WIDTH};
-    uint32_t count = asker->count;
-    cop_time *times = asker_sorted(asker, 0, count);
-    if (times == NULL)
-        return fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
-    bars_histogram(&bars, times, count, 12);
-    printf("\n  min %s, median %s, p99 %s, max %s\n", print_duration(times[0], least),
-           print_duration(times[(count - 1) / 2], middle),
-           print_duration(times[(uint64_t)(count - 1) * 99 / 100], high),
-           print_duration(times[count - 1], most));
-    free(times);
-    return 0;
-}
-
-static void show_probe(const struct asker *asker, uint32_t n, uint32_t i, cop_time most,
-                       const char *remark)
-{
-    const struct probe_sample *sample = &asker->samples[i];
-    struct bars bars = {.out = stdout, .utf8 = has_utf8(), .width = BAR_WIDTH / 2};
     char took[DURATION_SIZE];
-    bool all = sample->answered == n;
-    printf("  %7" PRIu32 "   %s%3" PRIu32 " of %" PRIu32 "%s  %9s  ", i + 1,
-           colour(stdout, all ? GREEN : YELLOW), sample->answered, n,
-           colour(stdout, PLAIN), print_duration(sample->elapsed_ns, took));
-    bars_draw(&bars, (double)sample->elapsed_ns, (double)most);
-    printf("%s%s\n", remark[0] ? "  <- " : "", remark);
+    printf("%s%" PRIu32 " processes%s on this machine, one tree over %s, up in %s\n\n",
+           colour(stdout, BOLD), demo->n, colour(stdout, PLAIN),
+           demo->tcp ? "TCP" : "Unix sockets", print_duration(up_ns, took));
+    int code = draw(demo, &demo->tree);
+    headline("Three services on it, all under way");
+    printf("  view       who is here, by everybody's account\n"
+           "  broadcast  1 KiB to everybody, and everybody's answer back\n"
+           "  agreement  everybody gives a 1, and all get the same sum\n");
+    fflush(stdout);
+    return code;
 }
 
-/* What is to be said of a probe. */
-static const char *remark_on(uint32_t i, uint32_t hit, uint32_t healed)
+static void show_kill(const struct demo *demo)
 {
-    if (i == hit)
-        return hit == healed ? "n1 dies, and the tree heals" : "n1 dies";
-    return i == healed ? "healed" : "";
+    const cop_id *ids = demo->victims.ids;
+    printf("\n%skill -9%s of %sn%u%s, the root, %sn%u%s and %sn%u%s, inner, and "
+           "%sn%u%s, a leaf, at once; nobody is told\n\n",
+           colour(stdout, BOLD), colour(stdout, PLAIN), colour(stdout, RED), ids[0],
+           colour(stdout, PLAIN), colour(stdout, RED), ids[1], colour(stdout, PLAIN),
+           colour(stdout, RED), ids[2], colour(stdout, PLAIN), colour(stdout, RED),
+           ids[3], colour(stdout, PLAIN));
 }
 
-static void show_around(const struct asker *asker, uint32_t n, uint32_t hit,
-                        uint32_t healed)
+/* The tree of the survivors, as all of them compute it from their view. */
+static int show_after(const struct demo *demo)
 {
-    uint32_t from = hit > AROUND ? hit - AROUND : 0;
-    uint32_t to = healed + AROUND + 1;
-    cop_time most = 0;
-    if (to > asker->count)
-        to = asker->count;
-    for (uint32_t i = from; i < to; i++)
-        if (asker->samples[i].elapsed_ns > most)
-            most = asker->samples[i].elapsed_ns;
-    printf("  %s%7s   %-8s  %9s%s\n", colour(stdout, DIM), "probe", "answered", "took",
-           colour(stdout, PLAIN));
-    for (uint32_t i = from; i < to; i++)
-        show_probe(asker, n, i, most, remark_on(i, hit, healed));
+    struct cop_dead dead = {.extra = demo->victims.ids, .extra_count = DEMO_VICTIMS};
+    struct cop_tree tree = demo->tree;
+    tree.root = cop_view_root(demo_watch_view(&demo->watch));
+    tree.repair = COP_REPAIR_SPLICE;
+    tree.dead = &dead;
+    headline("The tree now (*: has another parent than before)");
+    return draw(demo, &tree);
 }
 
 static void show_next(void)
 {
+    const char *self = program_invocation_name;
     headline("Try next");
-    printf("  coppice up -n 256 && coppice probe --count 100; coppice down\n"
-           "  coppice tree knomial:2 64 --dead 32,48\n"
-           "  coppice sim --protocol probe --nodes 100000 --seed 7\n\n");
+    printf("  %s up -n 64          # a cluster that stays, to play with\n"
+           "  %s exec -- uptime    # at every member, equal outputs once\n"
+           "  %s kill n0 n2 && %s view; %s down\n\n",
+           self, self, self, self, self);
 }
 
 /* ---- acts ------------------------------------------------------------------------ */
 
-static int open_cluster(struct demo *demo)
+static int make_claims(struct demo *demo)
 {
-    struct list_reply list;
-    int code = local_open(demo->name, &demo->local);
-    if (code)
-        return code;
-    code = local_list(&demo->local, &list);
-    if (code == 0) {
-        demo->victim_pid = (pid_t)list.members[victim].pid;
-        demo->root_pid = (pid_t)list.members[0].pid;
-        list_reply_free(&list);
-        if (local_connect(&demo->local, 0, &demo->client) != 0)
-            code = fail(EXIT_FAILED, "n0 does not take commands");
-    }
-    if (code)
-        local_close(&demo->local);
+    int code = 0;
+    demo_watch_claim(&demo->watch, &demo->local, &demo->victims, &demo->claims[0]);
+    for (uint32_t i = 0; i < CALLS && code == 0; i++)
+        code = demo_call_claim(&demo->calls[i], demo->n, &demo->victims,
+                               &demo->claims[i + 1]);
     return code;
 }
 
-static int show_death(const struct demo *demo, const struct asker *asker)
+static int judge(const struct demo *demo)
 {
-    uint32_t hit = find_hit(demo, asker), healed = find_healed(asker, demo->n, hit);
-    char took[DURATION_SIZE];
-    int code = check_probes(demo, asker, hit, healed);
-    char *children = orphans(demo);
-    if (code == 0 && children == NULL)
-        code = fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
-    if (code == 0) {
-        const struct probe_sample *last = &asker->samples[healed];
-        cop_time end = last->at_ns + last->elapsed_ns;
-        printf("\n%sIn the middle of them: kill -9 of n1 (pid %d)%s\n\n",
-               colour(stdout, BOLD), (int)demo->victim_pid, colour(stdout, PLAIN));
-        show_around(asker, demo->n, hit, healed);
-        printf("\n  %s after the kill a probe had its answer from everybody else;\n"
-               "  n0 had taken over %s\n",
-               print_duration(end > demo->killed_ns ? end - demo->killed_ns : 0, took),
-               children);
-    }
-    free(children);
-    return code;
+    for (uint32_t i = 0; i < DEMO_SERVICES; i++)
+        if (!demo->claims[i].is_kept)
+            return fail(EXIT_FAILED, "%s: %s", demo->claims[i].name,
+                        demo->claims[i].text);
+    return 0;
 }
 
-static void show_stage(const char *name, const char *text, cop_time from, cop_time to,
-                       cop_time begun)
+static int show_services(const struct demo *demo)
 {
-    char took[DURATION_SIZE], all[DURATION_SIZE];
-    printf("  %-8s  +%9s  %9s  %s\n", name,
-           print_duration(to > from ? to - from : 0, took),
-           print_duration(to > begun ? to - begun : 0, all), text);
+    show_kill(demo);
+    demo_show_times(demo->claims, DEMO_SERVICES, demo->victims.killed_ns);
+    putchar('\n');
+    demo_show_claims(demo->claims, DEMO_SERVICES);
+    return show_after(demo);
 }
 
-/* The root, whom everybody else relies on. */
-static int play_root(struct demo *demo)
+static int show_json(const struct demo *demo)
 {
-    struct healing healing;
-    char root[NODESET_NAME_LENGTH + 1], text[3][120];
-    int code = heal_wait(&demo->local, victim);
-    if (code == 0)
-        code = heal_after(&demo->local, 0, demo->root_pid, &healing);
-    if (code)
-        return code;
-    cluster_name(&demo->local.cluster, healing.root, root);
-    snprintf(text[0], sizeof text[0], "%s, the next in line, has found out", root);
-    snprintf(text[1], sizeof text[1],
-             "%" PRIu32 " have acknowledged the view without n0", healing.members);
-    snprintf(text[2], sizeof text[2],
-             "all of them have it: view %" PRIu64 ", %" PRIu32 " members, root %s",
-             healing.epoch, healing.members, root);
-    printf(
-        "\n%sThe root dies%s: kill -9 of n0 (pid %d), and the others agree on a view "
-        "without it\n\n",
-        colour(stdout, BOLD), colour(stdout, PLAIN), (int)demo->root_pid);
-    show_stage("T_detect", text[0], healing.killed_ns, healing.heard_ns,
-               healing.killed_ns);
-    show_stage("T_s", text[1], healing.heard_ns, healing.stable_ns, healing.killed_ns);
-    show_stage("T_commit", text[2], healing.stable_ns, healing.installed_ns,
-               healing.killed_ns);
-    printf("\n  Each on top of the one before, and since the kill; one clock.\n");
+    const struct cop_view *view = demo_watch_view(&demo->watch);
+    char root[NODESET_NAME_LENGTH + 1];
+    char *killed = nodeset_fold_ids("n", demo->victims.ids, DEMO_VICTIMS);
+    if (killed == NULL)
+        return fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
+    cluster_name(&demo->local.cluster, cop_view_root(view), root);
+    const struct demo_summary summary = {.members = demo->n,
+                                         .survivors = cop_view_size(view),
+                                         .transport = demo->tcp ? "tcp" : "unix",
+                                         .killed = killed,
+                                         .root = root,
+                                         .elapsed_ns = now_ns() - demo->begun_ns,
+                                         .claims = demo->claims,
+                                         .count = DEMO_SERVICES};
+    demo_show_json(&summary);
+    free(killed);
     return 0;
 }
 
 static int play(struct demo *demo)
 {
-    struct asker asker;
-    headline("The tree");
-    int code = draw(demo, false);
-    if (code)
-        return code;
-    printf("\n%s%" PRIu32 " probes%s from n0, one after the other: each goes down to "
-           "everybody and up again\n\n",
-           colour(stdout, BOLD), demo->probes, colour(stdout, PLAIN));
-    fflush(stdout);
-    code = run_probes(demo, &asker);
-    if (code)
-        return code;
-    code = show_latencies(&asker);
+    int code = find_processes(demo);
     if (code == 0)
-        code = show_death(demo, &asker);
-    asker_free(&asker);
-    if (code)
-        return code;
-    headline("The tree now");
-    code = draw(demo, true);
-    return code ? code : play_root(demo);
+        code = begin_services(demo);
+    if (code == 0)
+        code = run_services(demo, CALM_NS, false);
+    if (code == 0)
+        code = kill_victims(demo);
+    if (code == 0)
+        code = run_services(demo, AFTER_NS, false);
+    if (code == 0)
+        code = run_services(demo, 0, true);
+    if (code == 0)
+        code = make_claims(demo);
+    if (code == 0)
+        code = demo->as_json ? show_json(demo) : show_services(demo);
+    if (code == 0)
+        code = judge(demo);
+    free_services(demo);
+    return code;
 }
 
 static int run(struct demo *demo)
 {
-    char took[DURATION_SIZE];
     const struct keeper_config keeper = {.n = demo->n,
                                          .shape = SHAPE,
                                          .quorum = "majority",
                                          .tcp = demo->tcp,
                                          .is_private = true};
-    cop_time begun = now_ns();
+    demo->begun_ns = now_ns();
     int code = local_up(demo->name, &keeper);
     if (code)
         return code;
-    printf("%s%" PRIu32 " processes%s on this machine, connected by %s, up in %s\n",
-           colour(stdout, BOLD), demo->n, colour(stdout, PLAIN),
-           demo->tcp ? "TCP" : "Unix sockets", print_duration(now_ns() - begun, took));
-    code = open_cluster(demo);
+    if (!demo->as_json)
+        code = show_before(demo, now_ns() - demo->begun_ns);
+    if (code == 0)
+        code = local_open(demo->name, &demo->local);
     if (code == 0) {
         code = play(demo);
-        client_close(&demo->client);
         local_close(&demo->local);
     }
     int end = local_down(demo->name);
     code = code ? code : end;
-    if (code == 0) {
-        printf("\nEverything stopped: no process, socket or file is left.\n");
+    if (code == 0 && !demo->as_json) {
+        printf("\n  Stopped: no process, socket or file is left.\n");
         show_next();
     }
     return code;
@@ -351,12 +323,14 @@ static int run(struct demo *demo)
 
 int cmd_demo(int argc, char **argv)
 {
-    struct demo demo = {.n = 32, .probes = 1000};
-    uint64_t n = demo.n, probes = demo.probes;
+    struct demo demo = {.calls = {{.client.fd = -1}, {.client.fd = -1}}};
+    uint64_t n = 64;
     const struct args_option options[] = {
-        {'n', "members", "N", "how many processes: 32", ARGS_NUMBER, &n, 7, 512},
-        {'k', "probes", "K", "how many probes: 1000", ARGS_NUMBER, &probes, 40, 100000},
+        {'n', "members", "N", "how many processes: 64", ARGS_NUMBER, &n,
+         DEMO_MEMBERS_MIN, 512},
         {0, "tcp", NULL, "TCP on the loopback, not Unix sockets", ARGS_FLAG, &demo.tcp,
+         0, 0},
+        {0, "json", NULL, "print one object: coppice.demo.v1", ARGS_FLAG, &demo.as_json,
          0, 0},
         {0},
     };
@@ -364,20 +338,21 @@ int cmd_demo(int argc, char **argv)
         .name = "demo",
         .usage = "[options]",
         .text =
-            "Starts a cluster of its own, draws its tree, sends probes, kills an "
-            "inner\n"
-            "process in the middle of them, shows how long each probe took around\n"
-            "that; kills the root, and shows how long the others took to agree on a\n"
-            "view without it; and stops everything.",
+            "Starts a cluster of its own and draws its tree; runs views, broadcasts\n"
+            "and agreements on it; kills the root, two inner processes and a leaf\n"
+            "in the middle of that; shows what each service saw, how long it took,\n"
+            "and the tree of the survivors; and stops everything.\n"
+            "Exit status: 0 if every service kept what it promises, 1 otherwise.",
         .options = options,
     };
     int code;
     if (!args_parse(&args, argc, argv, &code))
         return code;
     demo.n = (uint32_t)n;
-    demo.probes = (uint32_t)probes;
     snprintf(demo.name, sizeof demo.name, "demo-%d", (int)getpid());
-    if (cop_shape_parse(SHAPE, &demo.shape, NULL, 0) != 0)
+    if (cop_shape_parse(SHAPE, &demo.tree.shape, NULL, 0) != 0)
         return fail(EXIT_FAILED, "no shape %s", SHAPE);
+    demo.tree.n = demo.n;
+    choose_victims(&demo);
     return run(&demo);
 }

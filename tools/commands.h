@@ -35,7 +35,7 @@ enum exit_code {
     X(kill, "send members a signal: KILL, STOP or CONT")                               \
     X(restart, "start dead members again")                                             \
     X(down, "stop a local cluster")                                                    \
-    X(demo, "show a cluster that loses a process and heals")                           \
+    X(demo, "a tour: services on a cluster that loses its root, and heals")            \
     X(tree, "draw a tree of any shape, also with dead members")                        \
     X(sim, "run many nodes in one process on virtual time")                            \
     X(explore, "try every order of events of a small cluster")                         \

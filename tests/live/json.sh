@@ -63,6 +63,7 @@ check coppice.key.v1 coppice key new --json "$scratch/key"
 check coppice.key.v1 coppice key rotate --json "$scratch/key"
 check coppice.config.v1 coppice config --json
 coppice down
+check coppice.demo.v1 coppice demo -n 16 --json
 check coppice.bench.floor.v1 coppice bench floor -n 3 --arity 2 --rounds 7 --repetitions 2 --json
 ALSO=coppice.bench.floor.v1 check coppice.bench.sweep.v1 \
     coppice bench sweep -n 3 --arity 2 --rounds 7 --repetitions 2 --idle 10ms --json
