@@ -16,7 +16,7 @@ PREFIX ?= /usr/local
 
 RELEASE = build/release
 
-.PHONY: all run check check-deep soak mutants figures deps release debug clean install help
+.PHONY: all run check check-deep soak mutants compare figures deps release debug clean install help
 .DEFAULT_GOAL = all
 
 all: release
@@ -28,6 +28,7 @@ help:
 	@echo 'make check-deep  all sanitizers, compilers, fuzzers, a million seeds (60 min)'
 	@echo 'make soak        live under overload and loss, MINUTES=15 each; simulate for HOURS=1'
 	@echo 'make mutants     which test catches which deliberate bug'
+	@echo 'make compare     other systems beside this one, in one run (20 min; PEERS="--short serf")'
 	@echo 'make figures     models, simulations and measurements as CSV and SVG (2 min)'
 	@echo 'make debug       build/debug, with AddressSanitizer and UBSan'
 	@echo 'make install     into PREFIX=/usr/local (DESTDIR is honoured)'
@@ -65,6 +66,11 @@ soak: release
 mutants:
 	@scripts/deps check
 	@JOBS=$(JOBS) scripts/mutants
+
+# A peer that is not there is a line that says so.
+compare: release
+	@scripts/deps compare || true
+	@COPPICE=$(RELEASE)/coppice scripts/compare $(PEERS)
 
 # Without gnuplot there are numbers and no pictures, which is said.
 figures: release
