@@ -170,6 +170,8 @@ struct cop_request {
     enum cop_value_type type; /* AGREE */
     const struct cop_stream_options *stream; /* STREAM_OPEN */
     uint64_t wave;                           /* STREAM_OPEN, TAKEN, SEND */
+    uint64_t
+        reached; /* STREAM_OPEN: the last packet down that was said to have come to all */
 };
 
 struct cop_event {

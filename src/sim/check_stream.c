@@ -13,7 +13,9 @@
  *       has all of the former, and nothing that nobody gave); and what anybody who lives knows of
  *       the departed is known at the root
  *   S2  when faults stop and views agree, all back-ends can give all that they have, and the last
- *       output has it; packets down come to each back-end in order, once, and to all
+ *       output has it; packets down come to each back-end in order, once, and to all (where two
+ *       sides have gone on without each other the one front-end has said to one of them what
+ *       the other never hears: then only in order)
  *   S3  no more waves wait in a slot, and no more packets are kept, than the window has; and no
  *       back-end is ahead of the front-end by more
  */
@@ -42,6 +44,15 @@ struct known {
     uint32_t count;
 };
 
+/* Whether a life was left behind by a view, and goes on all the same. */
+struct side {
+    cop_incarnation incarnation;
+    cop_epoch first;    /* of its first view */
+    cop_epoch excluded; /* of the first without it; 0: none */
+    cop_id by;          /* who had that */
+    cop_incarnation by_life;
+};
+
 struct state {
     const struct cop_filter *filter;
     struct cop_buf *empty;
@@ -50,6 +61,8 @@ struct state {
     uint32_t count, capacity;
     struct told *told; /* by id */
     struct known *known;
+    struct side *sides;
+    bool parted;
     uint32_t nodes;
     uint64_t taken;
 };
@@ -69,6 +82,7 @@ static void fini(void *of)
     free(state->lives);
     free(state->told);
     free(state->known);
+    free(state->sides);
     free(state);
 }
 
@@ -81,7 +95,8 @@ static void *init(struct cop_sim *sim)
     state->told = calloc(state->nodes, sizeof(*state->told));
     state->filter = cop_filter_find(sim->config.stream.filter);
     state->known = calloc(state->nodes, sizeof(*state->known));
-    if (!state->told || !state->known || !state->filter ||
+    state->sides = calloc(state->nodes, sizeof(*state->sides));
+    if (!state->told || !state->known || !state->sides || !state->filter ||
         cop_filter_init(state->filter, "u64", "", &state->empty) != 0) {
         fini(state);
         return NULL;
@@ -316,7 +331,8 @@ static void on_down(struct state *state, struct cop_sim *sim, cop_id id,
 {
     struct life *life = find(state, id, cop__sim_incarnation(sim, id));
     uint64_t value = cop__stream_value(0, 0, event->wave);
-    if (!life || (life->down && event->wave != life->down + 1))
+    bool gap = life && life->down && event->wave != life->down + 1;
+    if (!life || (gap && (!state->parted || event->wave <= life->down)))
         cop_sim_fail(sim, "S2", "%u gets packet %llu after %llu", (unsigned)id,
                      (unsigned long long)event->wave,
                      (unsigned long long)(life ? life->down : 0));
@@ -338,6 +354,41 @@ static void on_stream(void *of, struct cop_sim *sim, cop_id id, uint64_t number,
         on_output(state, sim, id, event);
     else if (event->kind == COP_STREAM_DOWN)
         on_down(state, sim, id, event);
+}
+
+/* ---- worlds that part ------------------------------------------------------------ */
+
+static struct side *side_of(struct state *state, struct cop_sim *sim, cop_id id,
+                            cop_epoch epoch)
+{
+    struct side *side = &state->sides[id];
+    cop_incarnation life = cop__sim_incarnation(sim, id);
+    if (side->incarnation != life)
+        *side = (struct side){.incarnation = life, .first = epoch};
+    return side;
+}
+
+static void on_view(void *of, struct cop_sim *sim, cop_id id, struct cop_view *view)
+{
+    struct state *state = of;
+    cop_epoch epoch = cop_view_epoch(view);
+    const struct side *mine = side_of(state, sim, id, epoch);
+    if (mine->excluded &&
+        (epoch >= mine->excluded || !cop_view_has(view, mine->by, mine->by_life)))
+        state->parted = true;
+    for (cop_id other = 0; other < state->nodes; other++) {
+        const struct cop_node *node = cop_sim_node(sim, other);
+        if (!node || !cop_sim_is_alive(sim, other) || !cop_node_is_member(node))
+            continue;
+        struct side *its =
+            side_of(state, sim, other, cop_view_epoch(cop_node_view(node)));
+        if (!cop_view_has(view, other, its->incarnation) && epoch > its->first &&
+            (!its->excluded || epoch < its->excluded)) {
+            its->excluded = epoch;
+            its->by = id;
+            its->by_life = mine->incarnation;
+        }
+    }
 }
 
 /* ---- S3 -------------------------------------------------------------------------- */
@@ -494,6 +545,7 @@ const struct cop_sim_checker *cop_sim_checker_stream(void)
         .on_submit = on_submit,
         .after_step = after_step,
         .on_stream = on_stream,
+        .on_view = on_view,
         .at_quiescence = at_quiescence,
         .fini = fini,
         .digest = digest_state,

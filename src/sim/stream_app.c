@@ -28,6 +28,8 @@ struct state {
     struct cop_stream_options options;
     cop_id root; /* where the front-end is; NONE: nowhere */
     cop_incarnation root_life;
+    cop_id wanted; /* where it was last, or is on its way to */
+    cop_incarnation wanted_life;
     cop_epoch epoch; /* of the view that made it root */
     uint64_t seen;   /* the last wave that was put out */
     uint64_t taken;
@@ -80,8 +82,11 @@ static void attach(struct state *state, struct cop_sim *sim, cop_id id)
 {
     struct cop_request request = {.kind = COP_REQUEST_STREAM_OPEN,
                                   .stream = &state->options,
-                                  .wave = state->taken};
+                                  .wave = state->taken,
+                                  .reached = state->reached};
     state->root = COP_ID_NONE;
+    state->wanted = id;
+    state->wanted_life = cop__sim_incarnation(sim, id);
     state->opens.pending = state->takes.pending = state->sends.pending = false;
     submit(sim, &state->opens, id, &request,
            draw(sim, id, state->epoch, sim->config.stream.lag_ns));
@@ -120,7 +125,7 @@ static void on_front(struct state *state, struct cop_sim *sim, cop_id id,
         state->reached = event->wave;
         send(state, sim);
     } else if (event->kind == COP_STREAM_MOVED) {
-        state->root = COP_ID_NONE;
+        state->root = state->wanted = COP_ID_NONE;
     }
 }
 
@@ -202,9 +207,14 @@ static void *init(struct cop_sim *sim)
         .flags = stream->flags | COP_STREAM_KEEP,
         .window = stream->window,
     };
-    state->root = COP_ID_NONE;
     attach(state, sim, cop_view_root(sim->view));
     return state;
+}
+
+static bool is_on(const struct cop_sim *sim, cop_id id, cop_id where,
+                  cop_incarnation life)
+{
+    return id == where && cop__sim_incarnation(sim, id) == life;
 }
 
 static void after_front(struct state *state, struct cop_sim *sim, cop_id id,
@@ -213,10 +223,14 @@ static void after_front(struct state *state, struct cop_sim *sim, cop_id id,
     struct actor *actor = request->kind == COP_REQUEST_STREAM_OPEN    ? &state->opens
                           : request->kind == COP_REQUEST_STREAM_TAKEN ? &state->takes
                                                                       : &state->sends;
-    bool here = id == state->root && cop__sim_incarnation(sim, id) == state->root_life;
-    if (request->kind != COP_REQUEST_STREAM_OPEN && !here)
+    bool here = request->kind == COP_REQUEST_STREAM_OPEN
+                    ? is_on(sim, id, state->wanted, state->wanted_life)
+                    : is_on(sim, id, state->root, state->root_life);
+    if (!here)
         return; /* what was said to a former root */
     actor->pending = false;
+    if (status != 0 && request->kind == COP_REQUEST_STREAM_OPEN)
+        state->wanted = COP_ID_NONE;
     if (status != 0)
         return;
     if (request->kind == COP_REQUEST_STREAM_OPEN) {
@@ -250,21 +264,34 @@ static void on_submit(void *of, struct cop_sim *sim, cop_id id,
         give(state, sim, id);
 }
 
-/* The packet of a submission is made just before it is looked at. */
+/* Whether the front-end is somewhere, or on its way to somebody who lives. */
+static bool is_somewhere(const struct state *state, const struct cop_sim *sim)
+{
+    return state->wanted != COP_ID_NONE && cop_sim_is_alive(sim, state->wanted) &&
+           state->wanted_life == cop__sim_incarnation(sim, state->wanted);
+}
+
+/* The packet of a submission is made just before it is looked at. A front-end whose root is gone
+ * finds whoever is root: the next view may have come before that death. */
 static void after_step(void *of, struct cop_sim *sim, cop_id id)
 {
-    prepare(of, sim, id);
+    struct state *state = of;
+    const struct cop_node *node = cop_sim_node(sim, id);
+    prepare(state, sim, id);
+    if (is_somewhere(state, sim) || !node || !cop_sim_is_alive(sim, id) ||
+        !cop_node_is_member(node) || cop_view_root(cop_node_view(node)) != id)
+        return;
+    state->epoch = cop_view_epoch(cop_node_view(node));
+    attach(state, sim, id);
 }
 
 /* Who gets a view in which it is the root gets the front-end, too. */
 static void on_view(void *of, struct cop_sim *sim, cop_id id, struct cop_view *view)
 {
     struct state *state = of;
-    bool there = state->root != COP_ID_NONE && cop_sim_is_alive(sim, state->root) &&
-                 state->root_life == cop__sim_incarnation(sim, state->root);
-    bool here = there && state->root == id;
+    bool there = is_somewhere(state, sim);
     /* Where every side of a split goes on, the one with the later view may die. */
-    if (cop_view_root(view) != id || here ||
+    if (cop_view_root(view) != id || (there && state->wanted == id) ||
         (there && cop_view_epoch(view) < state->epoch))
         return;
     state->epoch = cop_view_epoch(view);

@@ -74,15 +74,17 @@ void cop__front_output(struct cop_node *node, struct cop__stream *stream)
     cop_buf_unref(more);
     cop_buf_unref(stream->output);
     stream->output = now;
+    if (stream->wave > stream->shown)
+        stream->shown = stream->wave;
     stream->output_whole = false;
 }
 
 void cop__front_attach(struct cop_node *node, struct cop__stream *stream,
-                       uint64_t taken)
+                       uint64_t taken, uint64_t reached)
 {
-    stream->has_front = true;
+    stream->has_front = stream->front_is_new = true;
     stream->output_whole = true;
-    cop__stream_set_mark(node, stream, taken, stream->down_mark);
+    cop__stream_set_mark(node, stream, taken, reached);
     if (stream->made && !stream->dirty)
         cop__front_output(node, stream);
 }

@@ -59,9 +59,10 @@ static void digest_stream(struct cop__digest *digest, const struct cop__stream *
                     (uint64_t)stream->partial << 3 | (uint64_t)stream->wants_room << 2 |
                     (uint64_t)stream->has_front << 1 | (uint64_t)stream->output_whole);
     cop__digest_word(digest, stream->mark);
+    cop__digest_word(digest, stream->shown);
     cop__digest_word(digest, stream->down);
     cop__digest_word(digest, stream->down_mark);
-    cop__digest_word(digest, stream->got_said);
+    cop__digest_word(digest, stream->got_said << 1 | stream->front_is_new);
     digest_slot(digest, &stream->own);
     for (uint32_t i = 0; i < stream->slot_count; i++)
         digest_slot(digest, &stream->slots[i]);

@@ -161,7 +161,9 @@ struct cop__stream {
     struct cop__packet *packets; /* from down_mark + 1 on */
     uint32_t packet_count, packet_capacity;
 
-    bool has_front; /* the front-end is here */
+    bool has_front;    /* the front-end is here */
+    bool front_is_new; /* and has sent nothing down yet */
+    uint64_t shown;    /* the highest wave that a front-end was told here */
     bool output_whole;
     struct cop_buf *output; /* what it was told last */
 };
@@ -363,7 +365,7 @@ void cop__stream_settle_limbo(struct cop_node *node, struct cop__stream *stream)
 /* ---- front.c --------------------------------------------------------------------- */
 
 void cop__front_attach(struct cop_node *node, struct cop__stream *stream,
-                       uint64_t taken);
+                       uint64_t taken, uint64_t reached);
 /* The last wave that was made here is for the front-end. */
 void cop__front_output(struct cop_node *node, struct cop__stream *stream);
 void cop__front_moved(struct cop_node *node, struct cop__stream *stream);

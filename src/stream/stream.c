@@ -86,7 +86,7 @@ static int open_stream(struct cop_node *node, const struct cop_request *request)
             return error;
     }
     cop__emit_complete(node, request->token, 0, NULL);
-    cop__front_attach(node, stream, request->wave);
+    cop__front_attach(node, stream, request->wave, request->reached);
     return 0;
 }
 
@@ -107,6 +107,11 @@ static int send_down(struct cop_node *node, struct cop__stream *stream,
 {
     if (request->length > COP_STREAM_PACKET_MAX)
         return COP_EINVAL;
+    /* T15: it begins with the first that has not come to all; of those before this root, if it
+     * is a new life, may hear from nobody. */
+    if (stream->front_is_new && request->wave > 0)
+        cop__stream_set_mark(node, stream, stream->mark, request->wave - 1);
+    stream->front_is_new = false;
     if (request->wave <= stream->down)
         return 0;
     /* A root that is a new life has yet to hear from those below how far they are. */
@@ -142,7 +147,8 @@ static int on_submit(struct cop_node *node, const struct cop_request *request)
     if (request->kind == COP_REQUEST_STREAM_SEND)
         return send_down(node, stream, request);
     if (request->kind == COP_REQUEST_STREAM_TAKEN) {
-        uint64_t taken = request->wave < stream->wave ? request->wave : stream->wave;
+        /* Not the last output: that may have gone back when somebody was lost. */
+        uint64_t taken = request->wave < stream->shown ? request->wave : stream->shown;
         cop__stream_set_mark(node, stream, taken, stream->down_mark);
         return 0;
     }

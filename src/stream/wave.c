@@ -83,7 +83,10 @@ static uint64_t next_wave(struct cop__stream *stream)
     if (all != UINT64_MAX || (stream->sync != COP_SYNC_NONE && !stream->forced))
         return all;
     uint64_t some = any_wave(stream);
-    return some == UINT64_MAX && stream->dirty && !waits ? stream->wave : some;
+    /* What came late is joined to what has gone, even if a new child has yet to speak. */
+    return some == UINT64_MAX && stream->dirty && (!waits || stream->made)
+               ? stream->wave
+               : some;
 }
 
 /* ---- making it ------------------------------------------------------------------- */
@@ -232,7 +235,8 @@ void cop__stream_advance(struct cop_node *node, struct cop__stream *stream)
         cop__stream_credit(node, stream);
         cop__stream_got(node, stream);
     }
-    if (stream->sync == COP_SYNC_TIMEOUT && has_waiting(stream) &&
+    /* What could not be made when the time was over needs something new, not more time. */
+    if (stream->sync == COP_SYNC_TIMEOUT && !stream->forced && has_waiting(stream) &&
         !cop__timer_is_running(&stream->timer.timer))
         cop__timer_set(node, &stream->timer, node->now + stream->timeout_ns);
 }

@@ -202,6 +202,49 @@ static void test_found_by_seeds(void **state)
         "at 0ns partition 0 | 1\nat 310us report 1 about 0\nliveness\n");
 }
 
+/* A time-out that nothing can be made of, over and over; a new life as root that nobody could tell
+ * what had come to all; what was taken, of a wave that has since gone back. */
+static void test_found_by_more_seeds(void **state)
+{
+    (void)state;
+    run("nodes 6\nshape flat\nseed 21111\nviews majority\nstart 6\nstream sum waves 5 "
+        "window 4 gap 236575ns timeout 25671ns downs 4 leaves\nnet constant 10us\n"
+        "at 0ns partition 0-4 | 5\n");
+    run("nodes 6\nshape knomial:4\nseed 24664\nviews majority\nstart 6\nstream sum "
+        "waves 6 window 4 gap 10731ns lag 33177ns timeout 14774ns downs 5 leaves\n"
+        "net constant 10us jitter 16us\nat 197us partition 0 | 1-5\nat 490us heal\n"
+        "at 190us lie 1 about 0\nat 270us report 2 about 0\nat 240us lie 2 about 1\n"
+        "liveness\n");
+    run("nodes 4\nshape chain\nseed 49574\nviews none\nstream union waves 6 window 1 "
+        "gap 14268587ns lag 3280141ns downs 6 none\nflags codec buggify\n"
+        "net constant 10us\nat 9ms pause 3\nat 10ms crash 1\nliveness\n");
+}
+
+/* A front-end that found two roots stays with the later, and finds another when that dies; it
+ * does not ask of one side what it said to the other. */
+static void test_front_ends_of_two_sides(void **state)
+{
+    (void)state;
+    run("nodes 6\nshape flat\nseed 27715\nviews has 5\nstream max waves 29 window 7 "
+        "gap "
+        "948661ns lag 284637ns\nnet constant 10us\nat 30us crash 4\n"
+        "crash 0 after-send 12\nat 120us pause 0\nat 160us report 1 about 0\n"
+        "at 650us resume 0\nliveness\n");
+    run("nodes 9\nshape radix:2\nseed 52305\nviews majority\nstream max waves 3 window "
+        "2 gap 761062ns downs 7 leaves\nflags codec buggify\nnet constant 10us\n"
+        "at 0ns crash 8\nat 660us partition 0,2,5 | 1,3-4,6-8\n"
+        "at 720us report 0 about 1\nat 720us report 0 about 3\n"
+        "at 720us report 0 about 4\nat 720us report 0 about 6\n"
+        "at 720us report 0 about 7\nat 1ms report 1 about 0\n"
+        "at 0ns report 4 about 0\nat 1ms report 4 about 2\n"
+        "at 1ms report 4 about 5\nat 1990us go-on 0\n");
+    run("nodes 4\nshape radix:2\nseed 28458\nviews none\nstart 4\nstream union waves 5 "
+        "window 1 gap 8588ns lag 37320ns downs 7 leaves\nflags codec buggify\n"
+        "net constant 10us\nat 0ns partition 0-2 | 3\nat 0ns report 0 about 3\n"
+        "crash 0 after-send 15\nat 129us heal\nat 140us report 0 about 1\n"
+        "at 140us report 0 about 2\n");
+}
+
 /* ---- the checkers can fail ------------------------------------------------------- */
 
 static bool lie_about_state, lie_about_completeness;
@@ -262,6 +305,8 @@ int main(void)
         cmocka_unit_test(test_values_of_lost_leaves_stay),
         cmocka_unit_test(test_joining_and_returning),
         cmocka_unit_test(test_found_by_seeds),
+        cmocka_unit_test(test_found_by_more_seeds),
+        cmocka_unit_test(test_front_ends_of_two_sides),
         cmocka_unit_test(test_checkers_fail),
         cmocka_unit_test(test_swarm),
     };
