@@ -166,7 +166,8 @@ struct cop_request {
     const struct cop_coll *coll; /* collectives */
     const struct cop_agree_group *new_group; /* AGREE_GROUP */
     uint64_t group;           /* AGREE, AGREE_FREE; of streams: its number */
-    uint32_t op;              /* AGREE: enum cop_agree_op */
+    uint32_t op;              /* AGREE: enum cop_agree_op; SEND: a channel, 0 to 255,
+                                 that comes with the bytes */
     enum cop_value_type type; /* AGREE */
     const struct cop_stream_options *stream; /* STREAM_OPEN */
     uint64_t wave;                           /* STREAM_OPEN, TAKEN, SEND */
@@ -196,7 +197,8 @@ enum cop_effect_kind {
     COP_EFFECT_CLOSE,    /* the connection to `peer` is no longer needed */
     COP_EFFECT_COMPLETE, /* request `token` ended with `status`; `result` may be NULL */
     COP_EFFECT_VIEW,     /* `view` is installed; compare it with the one before */
-    COP_EFFECT_DELIVER,  /* `result` from `peer`, in the view that is installed now */
+    COP_EFFECT_DELIVER, /* `result` from `peer`, in the view that is installed now; `status`
+                            is the channel that it was sent on */
     COP_EFFECT_DEGRADED, /* `status` 1: too few are reachable to change the view, and what
                             needs a view is refused; 0: no longer */
     COP_EFFECT_OUT, /* this life is over: 0 it left; COP_EREMOVED it was removed; COP_ELOST
@@ -275,6 +277,7 @@ struct cop_detect {
 #define COP_WITNESSES_MAX 16u
 
 struct cop_service; /* of coppice/coll.h */
+struct cop_filter;  /* of coppice/filter.h */
 
 struct cop_config {
     cop_id self;
@@ -305,6 +308,9 @@ struct cop_config {
     /* Of COP_AGREE_USER; the same at all members, and there as long as the node is. */
     const struct cop_operation *operations;
     uint32_t operation_count;
+    /* Filters for streams beside those of the library; the same. */
+    const struct cop_filter *const *filters;
+    uint32_t filter_count;
 };
 
 /* COP_EINVAL if `self` is not in the view (with a fixed one), or a name or address is too

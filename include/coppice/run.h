@@ -49,8 +49,10 @@
  */
 struct cop_run;
 
+struct cop_filter;
 struct cop_handlers;
 struct cop_operation;
+struct cop_stream_event;
 
 /* ---- settings -------------------------------------------------------------------- */
 
@@ -171,6 +173,17 @@ struct cop_settings {
      * Copied; the strings and functions must stay. */
     const struct cop_operation *operations;
     uint32_t operation_count;
+
+    /*
+     * Streams (coppice/stream.h): this member is a back-end of one: OPENED, ROOM, DOWN, CLOSED.
+     * `stream` names it.
+     */
+    void (*on_stream)(void *context, struct cop_run *run, uint64_t stream,
+                      const struct cop_stream_event *event);
+    /* Filters of its own for streams: the same at all members, and there as long as the run.
+     * The list is copied. */
+    const struct cop_filter *const *filters;
+    uint32_t filter_count;
 };
 
 /* ---- life ------------------------------------------------------------------------ */

@@ -96,11 +96,13 @@ struct cop_stream_event {
     cop_id root;
     const void *bytes; /* borrowed */
     uint32_t length;
+    int status; /* CLOSED, in programs: why; 0: somebody closed it */
 };
 /* COP_EMALFORMED. */
 int cop_stream_event(const struct cop_buf *result, struct cop_stream_event *out);
 
 struct cop_node;
+struct cop_filter;
 /* A back-end that is lost, and what it had given. */
 struct cop_departed {
     cop_id leaf;
@@ -110,6 +112,8 @@ struct cop_departed {
 };
 /* For tests and tools: what a node holds of a stream. */
 struct cop_stream_info {
+    const struct cop_filter *filter;
+    const char *type;    /* of packets; borrowed until the next step */
     uint64_t wave;       /* of the last state that it made */
     uint64_t mark;       /* and the last that the front-end is known to have taken */
     uint64_t given;      /* packets by the back-end here */
@@ -128,5 +132,111 @@ int cop_node_stream(const struct cop_node *node, uint64_t number,
 /* The i-th of the departed that it knows of. COP_ENOENT. */
 int cop_node_departed(const struct cop_node *node, uint64_t number, uint32_t i,
                       struct cop_departed *out);
+
+/* ---- programs that are members ---------------------------------------------------- */
+
+/*
+ * The same for a program that is a member by coppice/run.h, with its rules for threads and
+ * callbacks. The front-end may be at any member: the library finds the root, goes with it when
+ * it changes, and attaches again with what was taken. So it survives every death but its own.
+ *
+ * A back-end is told by `on_stream` of its settings that a stream has come, and gives packets:
+ *
+ *   static void on_stream(void *context, struct cop_run *run, uint64_t stream,
+ *                         const struct cop_stream_event *event)
+ *   {
+ *       if (event->kind != COP_STREAM_OPENED && event->kind != COP_STREAM_ROOM)
+ *           return;
+ *       while (there is another number &&
+ *              cop_stream_send(run, stream, &number, sizeof number) == 0)
+ *           ...
+ *   }
+ *
+ * and the front-end, on a thread of its own, gets the sum of all of them, wave by wave:
+ *
+ *   struct cop_stream_options options = {.filter = "sum", .type = "u64"};
+ *   uint64_t stream;
+ *   struct cop_stream_output output;
+ *   cop_stream_open(run, &options, NULL, NULL, &stream);
+ *   while (cop_stream_wait(run, stream, COP_SEC, &output) == 0) {
+ *       printf("wave %llu: %llu%s\n", output.event.wave,
+ *              cop_filter_get_u64(output.result->data),
+ *              output.event.complete ? "" : " (transient)");
+ *       cop_stream_output_free(&output);
+ *   }
+ *
+ * A back-end that never gives holds up all waves, unless the stream does not wait
+ * (COP_SYNC_TIMEOUT, COP_SYNC_NONE). Filters of a shared object (cop_plugin_load) are given to
+ * the settings of all members, and are named like those of the library.
+ */
+struct cop_run;
+
+/*
+ * What a front-end is told: OUTPUT, of which `bytes` are always the whole state; REACHED; and
+ * CLOSED, after which nothing comes. Its `status` says why: COP_EINVAL an option is not
+ * possible at the root, COP_EEXIST another front-end has attached or the number was used before,
+ * COP_ETOOBIG a state is too large for the way to here, COP_ESTATE or COP_EREMOVED the run is over.
+ */
+typedef void cop_stream_told(void *context, struct cop_run *run, uint64_t stream,
+                             const struct cop_stream_event *event);
+
+/*
+ * Opens a stream over all members of the view, of which this program is the front-end; or
+ * attaches to one that is open, if `number` of the options is its. 0 in these options is the
+ * default: a `number` that nobody has, and a `window` of 64. `told` is called from then on,
+ * and what it was told is taken when it returns; without it use cop_stream_wait. *out gets the
+ * number.
+ *   COP_EINVAL   an option is not possible, or there is no such filter
+ *   COP_EEXIST   this program is its front-end already, or it was closed
+ *   COP_ESTATE   it is no member, or views do not change
+ * Waits for the library's thread, if this is another one; so do all of the following.
+ */
+int cop_stream_open(struct cop_run *run, const struct cop_stream_options *options,
+                    cop_stream_told *told, void *context, uint64_t *out);
+/* Closes it, everywhere. Nothing is told any more. COP_ENOENT: this is not its front-end. */
+int cop_stream_close(struct cop_run *run, uint64_t stream);
+/* Is its front-end no longer; it stays open if it is COP_STREAM_KEEP. COP_ENOENT. */
+int cop_stream_detach(struct cop_run *run, uint64_t stream);
+
+/* What was put out. The buffers are the caller's. */
+struct cop_stream_output {
+    struct cop_stream_event event; /* its bytes are those of `state` */
+    struct cop_buf *state;
+    struct cop_buf *result; /* what the state says: see cop_filter_result */
+};
+/*
+ * With a thread, and without `told`: waits for an output that was not taken yet, and takes it.
+ * Of several the last: it has all that the others had. COP_ETIMEDOUT; COP_ENOENT this is not its
+ * front-end, or no longer.
+ */
+int cop_stream_wait(struct cop_run *run, uint64_t stream, cop_time timeout_ns,
+                    struct cop_stream_output *out);
+/* Gives the buffers back. */
+void cop_stream_output_free(struct cop_stream_output *output);
+/* What the state of an OUTPUT says, from `told`. The errors of cop_filter_result; COP_ENOENT. */
+int cop_stream_result(struct cop_run *run, uint64_t stream,
+                      const struct cop_stream_event *event, struct cop_buf **out);
+
+/*
+ * Bytes from the front-end to every back-end, once and in order. Copied. COP_EAGAIN: as many
+ * as the window have not come to all; again after REACHED. COP_ETOOBIG; COP_ENOENT.
+ */
+int cop_stream_multicast(struct cop_run *run, uint64_t stream, const void *bytes,
+                         size_t length);
+
+/*
+ * The next packet of the back-end here: one value of the type of the stream, e.g. 8 bytes of
+ * a u64, little-endian. Copied.
+ *   COP_EAGAIN   the front-end is a whole window behind; on_stream says when there is ROOM
+ *   COP_EINVAL   it is not of that type, or the filter does not take it
+ *   COP_ENOENT   there is no such stream here, or not yet
+ */
+int cop_stream_send(struct cop_run *run, uint64_t stream, const void *bytes,
+                    size_t length);
+/* Waits until there is room. Also COP_ETIMEDOUT. */
+int cop_stream_send_wait(struct cop_run *run, uint64_t stream, const void *bytes,
+                         size_t length, cop_time timeout_ns);
+/* What this member holds of a stream; the pointers in it are valid in a callback only. */
+int cop_stream_info(struct cop_run *run, uint64_t stream, struct cop_stream_info *out);
 
 #endif

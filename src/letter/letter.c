@@ -11,6 +11,7 @@
 struct letter {
     uint64_t token;
     struct cop_buf *bytes;
+    uint8_t channel;
     cop_time deadline; /* NEVER: its sender was told that time is up */
 };
 
@@ -132,7 +133,7 @@ static void forget(struct cop_node *node, uint32_t at)
 /* ---- sending --------------------------------------------------------------------- */
 
 static void send(struct cop_node *node, const struct correspondent *peer,
-                 uint64_t number, const struct cop_buf *bytes)
+                 uint64_t number, const struct letter *what)
 {
     struct cop_ballot ballot = cop_view_ballot(node->view);
     struct cop__msg_letter letter = {
@@ -140,7 +141,8 @@ static void send(struct cop_node *node, const struct correspondent *peer,
         .epoch = ballot.epoch,
         .root = ballot.root,
         .incarnation = ballot.incarnation,
-        .bytes = {bytes->data, bytes->length},
+        .channel = what->channel,
+        .bytes = {what->bytes->data, what->bytes->length},
     };
     cop__emit_send(node, peer->id, peer->incarnation, COP__KIND_LETTER,
                    cop__encode_letter(&letter));
@@ -150,7 +152,7 @@ static void send(struct cop_node *node, const struct correspondent *peer,
 static void send_again(struct cop_node *node, const struct correspondent *peer)
 {
     for (uint32_t i = 0; i < peer->count; i++)
-        send(node, peer, peer->sent - peer->count + 1 + i, peer->waiting[i].bytes);
+        send(node, peer, peer->sent - peer->count + 1 + i, &peer->waiting[i]);
 }
 
 static int submit(struct cop_node *node, const struct cop_request *request)
@@ -159,7 +161,8 @@ static int submit(struct cop_node *node, const struct cop_request *request)
     if (!cop__has_views(node) || !cop_node_is_member(node))
         return COP_ESTATE;
     if (to == node->self || cop_view_rank(node->view, to) == COP_RANK_NONE ||
-        request->length > COP__LETTER_BYTES || (request->length && !request->bytes))
+        request->op > UINT8_MAX || request->length > COP__LETTER_BYTES ||
+        (request->length && !request->bytes))
         return COP_EINVAL;
     struct correspondent *peer = get(node, to, cop_view_incarnation(node->view, to));
     if (!peer)
@@ -186,8 +189,9 @@ static int submit(struct cop_node *node, const struct cop_request *request)
     struct cop__node_timer *timer = &state(node)->timer;
     if (!cop__timer_is_running(&timer->timer) || deadline < timer->timer.deadline)
         cop__timer_set(node, timer, deadline);
-    peer->waiting[peer->count++] = (struct letter){request->token, bytes, deadline};
-    send(node, peer, ++peer->sent, bytes);
+    struct letter letter = {request->token, bytes, (uint8_t)request->op, deadline};
+    peer->waiting[peer->count++] = letter;
+    send(node, peer, ++peer->sent, &letter);
     return 0;
 }
 
@@ -217,7 +221,7 @@ static void take(struct cop_node *node, struct correspondent *peer,
             return;
         }
         peer->received++;
-        cop__emit_deliver(node, peer->id, peer->incarnation, bytes);
+        cop__emit_deliver(node, peer->id, peer->incarnation, letter->channel, bytes);
     } else {
         COP__COUNT(node, ignored_repeated);
     }

@@ -132,7 +132,7 @@ void cop__emit_close(struct cop_node *node, cop_id peer)
 }
 
 void cop__emit_deliver(struct cop_node *node, cop_id from, cop_incarnation incarnation,
-                       struct cop_buf *bytes)
+                       uint8_t channel, struct cop_buf *bytes)
 {
     struct cop_effect *effect = append(node, COP_EFFECT_DELIVER);
     if (!effect) {
@@ -141,6 +141,7 @@ void cop__emit_deliver(struct cop_node *node, cop_id from, cop_incarnation incar
     }
     effect->peer = from;
     effect->token = incarnation;
+    effect->status = channel;
     effect->result = bytes;
 }
 

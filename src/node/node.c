@@ -73,6 +73,8 @@ static struct cop__settings *make_settings(const struct cop_config *config)
     settings->detect = config->detect;
     settings->operations = config->operations;
     settings->operation_count = config->operation_count;
+    settings->filters = config->filters;
+    settings->filter_count = config->filter_count;
     settings->card = make_card(config);
     int error = settings->card ? 0 : COP_ENOMEM;
     for (uint32_t i = 0; i < config->quorum_count && !error; i++)

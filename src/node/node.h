@@ -109,6 +109,8 @@ struct cop__settings {
     struct cop_detect detect;
     const struct cop_operation *operations; /* borrowed */
     uint32_t operation_count;
+    const struct cop_filter *const *filters; /* borrowed */
+    uint32_t filter_count;
 };
 
 struct cop_node {
@@ -186,7 +188,7 @@ void cop__emit_complete(struct cop_node *node, uint64_t token, int status,
                         struct cop_buf *result);
 /* Takes over the reference to `bytes`. */
 void cop__emit_deliver(struct cop_node *node, cop_id from, cop_incarnation incarnation,
-                       struct cop_buf *bytes);
+                       uint8_t channel, struct cop_buf *bytes);
 /* Something for a service; takes over the reference to `record`. */
 void cop__emit_service(struct cop_node *node, uint64_t handle, int status,
                        struct cop_buf *record);

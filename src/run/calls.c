@@ -172,6 +172,7 @@ void cop__calls_end(struct cop_run *run, int status)
             call->next->link = &run->calls;
         cop__call_finish(run, call, status, NULL);
     }
+    cop__streams_end(run, status);
     cop__services_end(run, status);
 }
 
@@ -281,8 +282,7 @@ int cop__waiter_wait(struct cop__waiter *waiter)
     return waiter->status;
 }
 
-/* Waits at most until then; with the mutex held. False: it is later. */
-static bool wait_until(struct cop_run *run, cop_time deadline)
+bool cop__wait_until(struct cop_run *run, cop_time deadline)
 {
     if (deadline == COP_TIME_NEVER)
         return pthread_cond_wait(&run->changed, &run->mutex) == 0;
@@ -291,7 +291,7 @@ static bool wait_until(struct cop_run *run, cop_time deadline)
     return pthread_cond_timedwait(&run->changed, &run->mutex, &when) == 0;
 }
 
-static cop_time deadline_after(cop_time timeout_ns)
+cop_time cop__deadline_after(cop_time timeout_ns)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -463,7 +463,7 @@ int cop_view_wait(struct cop_run *run, cop_epoch after, cop_time timeout_ns,
         return COP_EINVAL;
     if (cop__run_is_here(run))
         return COP_ESTATE;
-    cop_time deadline = deadline_after(timeout_ns);
+    cop_time deadline = cop__deadline_after(timeout_ns);
     const struct cop__shared *shared = &run->shared;
     bool is_in_time = true;
     int error = COP_ETIMEDOUT;
@@ -475,7 +475,7 @@ int cop_view_wait(struct cop_run *run, cop_epoch after, cop_time timeout_ns,
         } else if (shared->state == COP_RUN_OVER) {
             error = COP_ESTATE;
         } else if (is_in_time) {
-            is_in_time = wait_until(run, deadline);
+            is_in_time = cop__wait_until(run, deadline);
             continue;
         }
         break;
@@ -493,11 +493,11 @@ int cop_leave_wait(struct cop_run *run, cop_time timeout_ns)
     int error = cop_leave(run);
     if (error)
         return error;
-    cop_time deadline = deadline_after(timeout_ns);
+    cop_time deadline = cop__deadline_after(timeout_ns);
     bool is_in_time = true;
     pthread_mutex_lock(&run->mutex);
     while (run->shared.state != COP_RUN_OVER && is_in_time)
-        is_in_time = wait_until(run, deadline);
+        is_in_time = cop__wait_until(run, deadline);
     error = run->shared.state == COP_RUN_OVER ? run->shared.why : COP_ETIMEDOUT;
     pthread_mutex_unlock(&run->mutex);
     return error;

@@ -46,6 +46,8 @@ static void on_installed(void *context, struct cop_view *view)
     int error = cop__tell_view(run, view);
     if (error)
         cop__run_end(run, error);
+    else if (run->tcp != NULL)
+        cop__streams_view(run, view);
 }
 
 static void close_node(struct cop_run *run)
@@ -120,10 +122,14 @@ static int start_node(struct cop_run *run, struct cop_view *view)
         .guest = cop__door_guest,
         .upcall = cop__run_upcall,
         .piece = cop__run_piece,
+        .letter = cop__run_letter,
+        .stream = cop__run_stream,
         .services = services,
         .service_count = run->services.count,
         .operations = run->operations,
         .operation_count = run->settings.operation_count,
+        .filters = run->streams.filters,
+        .filter_count = run->settings.filter_count,
         .failed = on_failed,
         .context = run,
     };
@@ -135,6 +141,7 @@ static int start_node(struct cop_run *run, struct cop_view *view)
         return error;
     run->had_node = true;
     run->services.life++;
+    cop__streams_begin(run);
     memset(run->told, 0, sizeof run->told);
     return 0;
 }

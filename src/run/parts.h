@@ -9,6 +9,7 @@
 #include "run/gather.h"
 #include "run/services.h"
 #include "run/start.h"
+#include "run/streams.h"
 
 #include <coppice/agree.h>
 #include <coppice/run.h>
@@ -66,8 +67,9 @@ struct cop__shared {
     struct cop__call *queue, **queue_end;
     uint32_t queued;
     size_t queued_bytes;
-    uint64_t number; /* the latest that was given to a call or a group */
-    uint32_t rpcs;   /* under way */
+    uint64_t number;      /* the latest that was given to a call or a group */
+    uint32_t rpcs;        /* under way */
+    uint64_t stream_news; /* how often somebody who waits for a stream was woken up */
 };
 
 struct cop_run {
@@ -107,6 +109,7 @@ struct cop_run {
     struct cop__call *calls; /* under way at the node */
     struct cop__told told[COP_SUSPICIONS_MAX];
     struct cop__services services;
+    struct cop__run_streams streams;
     struct cop_operation *operations; /* settings.operation_count */
 
     pthread_mutex_t mutex;
@@ -170,6 +173,9 @@ struct cop__waiter {
 };
 void cop__waiter_done(void *waiter, int status);
 int cop__waiter_wait(struct cop__waiter *waiter);
+/* Waits at most until then, with the mutex held. False: it is later. */
+bool cop__wait_until(struct cop_run *run, cop_time deadline);
+cop_time cop__deadline_after(cop_time timeout_ns);
 /* Hands a call to the node. On failure it is still the caller's. */
 int cop__call_submit(struct cop_run *run, struct cop__call *call);
 /* The call that the node has under this token; NULL: it has ended. */

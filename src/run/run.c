@@ -54,6 +54,7 @@ static void do_turn(struct cop_run *run)
     else if (wants_leave)
         leave_now(run);
     cop__rpc_pump(run);
+    cop__streams_turn(run);
 }
 
 static void on_turn(uv_check_t *turn) { do_turn(turn->data); }
@@ -63,7 +64,8 @@ static bool on_settle(struct cop__rider *rider)
 {
     struct cop_run *run =
         (struct cop_run *)((char *)rider - offsetof(struct cop_run, rider));
-    return run->shared.state != COP_RUN_LEAVING && run->services.backlog == NULL;
+    return run->shared.state != COP_RUN_LEAVING && run->services.backlog == NULL &&
+           !cop__streams_are_due(run);
 }
 
 static void on_wake(uv_async_t *wake) { cop__calls_take_queue(wake->data); }
@@ -110,6 +112,7 @@ static void free_run(struct cop_run *run)
     COP_ASSERT(error == 0);
     cop__runner_fini(&run->runner);
     cop__services_fini(run);
+    cop__streams_fini(run);
     free(run->operations);
     cop__tls_destroy(run->tls);
     cop__start_free(&run->start);
@@ -172,6 +175,7 @@ static int create(const struct cop_settings *settings, bool has_thread,
     run->settings.addresses = NULL;
     run->settings.services = NULL;
     run->settings.operations = NULL;
+    run->settings.filters = NULL;
     run->has_thread = has_thread;
     run->id = COP_ID_NONE;
     run->listen_fd = -1;
@@ -229,6 +233,8 @@ static int prepare(struct cop_run *run, const struct cop_settings *settings,
         error = cop__services_take(run, settings, message, size);
     if (error == 0)
         error = take_operations(run, settings, message, size);
+    if (error == 0)
+        error = cop__streams_take(run, settings, message, size);
     if (error)
         return error;
     if (cop__door_init(run) != 0) {

@@ -72,12 +72,22 @@ static struct cop_buf *write_definition(const struct cop_node *node,
     return buf;
 }
 
+static const struct cop_filter *find_filter(const struct cop_node *node,
+                                            const char *name)
+{
+    const struct cop__settings *settings = node->settings;
+    for (uint32_t i = 0; i < settings->filter_count; i++)
+        if (strcmp(settings->filters[i]->name, name) == 0)
+            return settings->filters[i];
+    return cop_filter_find(name);
+}
+
 int cop__stream_define(struct cop_node *node, const struct cop_stream_options *options,
                        struct cop_buf **out)
 {
     struct cop__lives back_ends = {0};
     if (!options->filter ||
-        !options_are_possible(options, cop_filter_find(options->filter)))
+        !options_are_possible(options, find_filter(node, options->filter)))
         return COP_EINVAL;
     choose_back_ends(node, options, &back_ends);
     *out = node->failed ? NULL : write_definition(node, options, &back_ends);
@@ -128,7 +138,7 @@ static bool read_filter(struct cop_node *node, struct cop__reader *reader,
         !read_text(reader, stream->type, sizeof stream->type) ||
         !read_text(reader, params, sizeof params))
         return false;
-    stream->filter = cop_filter_find(name);
+    stream->filter = find_filter(node, name);
     if (!stream->filter || !(stream->filter->flags & COP_FILTER_CUMULATIVE))
         return false;
     int error = cop_filter_init(stream->filter, stream->type, params, &stream->empty);

@@ -226,6 +226,8 @@ int cop_node_stream(const struct cop_node *node, uint64_t number,
         return COP_ENOENT;
     const struct cop__network *network = stream->network;
     *out = (struct cop_stream_info){
+        .filter = stream->filter,
+        .type = stream->type,
         .wave = stream->wave,
         .mark = stream->mark,
         .given = stream->own.pending_count

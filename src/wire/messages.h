@@ -135,7 +135,7 @@
 #define COP__FIELDS_chunk(U8, U16, U32, U64, BYTES, LIST)                                  \
     U32(root) U64(incarnation) U64(number) U32(index) U8(what) U32(status) BYTES(data)
 #define COP__FIELDS_letter(U8, U16, U32, U64, BYTES, LIST)                                 \
-    U64(number) U64(epoch) U32(root) U64(incarnation) BYTES(bytes)
+    U64(number) U64(epoch) U32(root) U64(incarnation) U8(channel) BYTES(bytes)
 /* again: what came after this one was not kept, and is wanted again. */
 #define COP__FIELDS_receipt(U8, U16, U32, U64, BYTES, LIST) U64(number) U8(again)
 #define COP__FIELDS_data(U8, U16, U32, U64, BYTES, LIST) U64(stream) BYTES(payload)

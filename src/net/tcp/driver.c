@@ -39,6 +39,7 @@ enum telling {
     TELL_UPCALL,
     TELL_HELD,
     TELL_SUSPICION,
+    TELL_STREAM,
     TELL_GUEST
 };
 struct told {
@@ -199,7 +200,9 @@ static void carry_out(struct cop__tcp *tcp, const struct cop_effect *effect)
         if (tcp->config.suspicion)
             tell_effect(tcp, TELL_SUSPICION, effect);
         break;
-    case COP_EFFECT_STREAM: /* nothing that runs on sockets opens one yet */
+    case COP_EFFECT_STREAM:
+        if (tcp->config.stream)
+            tell_effect(tcp, TELL_STREAM, effect);
         break;
     }
     if (error != 0)
@@ -298,7 +301,10 @@ static void tell(const struct cop__tcp_config *config, const struct told *told)
             config->complete(context, told->token, told->status, told->result);
         return;
     case TELL_DELIVER:
-        if (config->deliver)
+        if (told->status != 0 && config->letter)
+            config->letter(context, told->status, told->peer, told->token,
+                           told->result);
+        else if (told->status == 0 && config->deliver)
             config->deliver(context, told->peer, told->token, told->result);
         return;
     case TELL_VIEW:
@@ -324,6 +330,9 @@ static void tell(const struct cop__tcp_config *config, const struct told *told)
         return;
     case TELL_SUSPICION:
         config->suspicion(context);
+        return;
+    case TELL_STREAM:
+        config->stream(context, told->token, told->result);
         return;
     case TELL_GUEST:
         config->guest(context, told->token, told->result);
@@ -523,6 +532,8 @@ static int create_node(struct cop__tcp *tcp)
         .service_count = tcp->config.service_count,
         .operations = tcp->config.operations,
         .operation_count = tcp->config.operation_count,
+        .filters = tcp->config.filters,
+        .filter_count = tcp->config.filter_count,
         .guard = tcp->config.guard,
         .name = tcp->config.name,
         .address = tcp->config.where,

@@ -50,6 +50,8 @@ struct cop__tcp_config {
     uint32_t service_count;
     const struct cop_operation *operations; /* as there: not copied */
     uint32_t operation_count;
+    const struct cop_filter *const *filters; /* the same */
+    uint32_t filter_count;
 
     /*
      * What TCP connections are encrypted with, and both sides of them prove who they are
@@ -79,11 +81,17 @@ struct cop__tcp_config {
     /* Bytes of another member, in the view that was installed last. Borrowed. */
     void (*deliver)(void *context, cop_id from, cop_incarnation incarnation,
                     struct cop_buf *bytes);
+    /* The same on another channel than 0. NULL: such are dropped. */
+    void (*letter)(void *context, int channel, cop_id from, cop_incarnation incarnation,
+                   struct cop_buf *bytes);
     void (*out)(void *context, int why);
     /* A service is to do something: the record of an UPCALL effect. Borrowed. */
     void (*upcall)(void *context, struct cop_buf *record);
     /* The same for a PIECE, with what is beside the record. NULL: `upcall`, without. */
     void (*piece)(void *context, struct cop_buf *record, struct cop_buf *beside);
+    /* The effect STREAM: something of a stream, for its front-end or the back-end here. NULL:
+     * nobody is one. */
+    void (*stream)(void *context, uint64_t stream, struct cop_buf *event);
     /* The effects HELD and SUSPICION. NULL: nobody wants to know. */
     void (*held)(void *context);
     void (*suspicion)(void *context);

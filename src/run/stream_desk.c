@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The desk: at the root of a view, where front-ends that are elsewhere have their streams. It
+ * does for each what it asks for, and passes on what the node says.
+ *
+ * Nothing here waits in a list that can grow: outputs that cannot be sent are dropped, and the
+ * front-end is attached again later, which gives it the whole state; packets down are no more
+ * than the window, because their sender counts them. What cannot be done at once is done after
+ * one of the next turns of the loop.
+ */
+#include "net/tcp/driver.h"
+#include "run/streams.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- customers ------------------------------------------------------------------- */
+
+static struct cop__customer *find(const struct cop__desk *desk, uint64_t stream)
+{
+    for (uint32_t i = 0; i < desk->count; i++)
+        if (desk->customers[i].stream == stream)
+            return &desk->customers[i];
+    return NULL;
+}
+
+static void free_parcels(struct cop__customer *customer, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        cop_buf_unref(customer->parcels[i].bytes);
+    customer->parcel_count -= count;
+    if (customer->parcel_count > 0)
+        memmove(customer->parcels, customer->parcels + count,
+                customer->parcel_count * sizeof *customer->parcels);
+}
+
+static void drop(struct cop__desk *desk, uint32_t at)
+{
+    struct cop__customer *customer = &desk->customers[at];
+    free_parcels(customer, customer->parcel_count);
+    free(customer->parcels);
+    cop_buf_unref(customer->options);
+    desk->count--;
+    memmove(customer, customer + 1, (desk->count - at) * sizeof *customer);
+}
+
+static void drop_stream(struct cop__desk *desk, uint64_t stream)
+{
+    for (uint32_t i = 0; i < desk->count; i++)
+        if (desk->customers[i].stream == stream) {
+            drop(desk, i);
+            return;
+        }
+}
+
+static struct cop__customer *add(struct cop__desk *desk, uint64_t stream)
+{
+    if (desk->count == desk->capacity) {
+        uint32_t capacity = desk->capacity ? 2 * desk->capacity : 4;
+        void *grown = realloc(desk->customers, capacity * sizeof *desk->customers);
+        if (grown == NULL)
+            return NULL;
+        desk->customers = grown;
+        desk->capacity = capacity;
+    }
+    struct cop__customer *customer = &desk->customers[desk->count++];
+    *customer = (struct cop__customer){.stream = stream};
+    return customer;
+}
+
+/* ---- saying ---------------------------------------------------------------------- */
+
+static int submit(struct cop__desk *desk, struct cop_request *request)
+{
+    request->token = desk->token;
+    int error = cop__tcp_submit(desk->tcp, request);
+    desk->is_due = desk->is_due || error == COP_EAGAIN;
+    return error;
+}
+
+static int send_letter(struct cop__desk *desk, cop_id to, const struct cop__said *said)
+{
+    struct cop_buf *bytes = cop__said_encode(said);
+    if (bytes == NULL)
+        return COP_ENOMEM;
+    struct cop_request request = {.kind = COP_REQUEST_SEND,
+                                  .op = COP__CHANNEL_STREAM,
+                                  .member = to,
+                                  .bytes = bytes->data,
+                                  .length = bytes->length};
+    int error = submit(desk, &request);
+    cop_buf_unref(bytes);
+    return error;
+}
+
+/* To whoever is the front-end, which may end it: nobody uses the customer after this. */
+static int say(struct cop__desk *desk, cop_id owner, const struct cop__said *said)
+{
+    if (owner != desk->self)
+        return send_letter(desk, owner, said);
+    if (desk->front != NULL)
+        desk->front(desk->context, said);
+    return 0;
+}
+
+/* It has no stream here any more, and hears why. */
+static void dismiss(struct cop__desk *desk, struct cop__customer *customer, int status)
+{
+    cop_id owner = customer->owner;
+    struct cop__said gone = {
+        .kind = COP__SAY_GONE, .stream = customer->stream, .status = status};
+    customer->is_gone = true;
+    customer->status = status;
+    if (owner != desk->self && send_letter(desk, owner, &gone) == COP_EAGAIN)
+        return; /* in another turn */
+    drop_stream(desk, gone.stream);
+    if (owner == desk->self)
+        say(desk, owner, &gone);
+}
+
+/* It died: its streams are closed, unless they are to be kept. */
+static void bury(struct cop__desk *desk, struct cop__customer *customer)
+{
+    struct cop_request request = {.kind = COP_REQUEST_STREAM_DETACH,
+                                  .group = customer->stream};
+    customer->is_lost = true;
+    if (submit(desk, &request) != COP_EAGAIN)
+        drop_stream(desk, customer->stream);
+}
+
+/* ---- what is to be done ---------------------------------------------------------- */
+
+/* Opens it at the node, or attaches to it. */
+static int attach(struct cop__desk *desk, struct cop__customer *customer)
+{
+    struct cop_stream_options options;
+    struct cop__stream_texts texts;
+    struct cop__bytes bytes = {customer->options->data, customer->options->length};
+    int error = cop__options_decode(bytes, &options, &texts);
+    struct cop_request request = {
+        .kind = COP_REQUEST_STREAM_OPEN, .stream = &options, .wave = customer->taken};
+    if (error == 0)
+        error = submit(desk, &request);
+    if (error == 0) {
+        customer->is_attached = true;
+        customer->is_stale = false;
+        customer->marked = customer->taken;
+    }
+    return error;
+}
+
+static void pass_parcels(struct cop__desk *desk, struct cop__customer *customer)
+{
+    uint32_t count = 0;
+    while (count < customer->parcel_count) {
+        const struct cop__parcel *parcel = &customer->parcels[count];
+        struct cop_request request = {.kind = COP_REQUEST_STREAM_SEND,
+                                      .group = customer->stream,
+                                      .wave = parcel->number,
+                                      .bytes = parcel->bytes->data,
+                                      .length = parcel->bytes->length};
+        if (submit(desk, &request) != 0)
+            break;
+        count++;
+    }
+    free_parcels(customer, count);
+}
+
+static void pass_taken(struct cop__desk *desk, struct cop__customer *customer)
+{
+    struct cop_request request = {.kind = COP_REQUEST_STREAM_TAKEN,
+                                  .group = customer->stream,
+                                  .wave = customer->taken};
+    if (customer->taken > customer->marked && submit(desk, &request) == 0)
+        customer->marked = customer->taken;
+}
+
+/* False: somebody is no customer any more. */
+static bool say_opened(struct cop__desk *desk, struct cop__customer *customer)
+{
+    struct cop_stream_info info = {0};
+    uint64_t stream = customer->stream;
+    cop_node_stream(cop__tcp_node(desk->tcp), stream, &info);
+    struct cop__said opened = {
+        .kind = COP__SAY_OPENED, .stream = stream, .wave = info.down};
+    customer->is_told = true;
+    if (say(desk, customer->owner, &opened) == 0)
+        return find(desk, stream) == customer;
+    customer->is_told = false;
+    return true;
+}
+
+static void say_reached(struct cop__desk *desk, struct cop__customer *customer)
+{
+    struct cop__said said = {.kind = COP__SAY_REACHED,
+                             .stream = customer->stream,
+                             .wave = customer->reached};
+    uint64_t before = customer->reached_said;
+    if (customer->reached <= before)
+        return;
+    customer->reached_said = customer->reached;
+    if (say(desk, customer->owner, &said) != 0)
+        customer->reached_said = before;
+}
+
+static void serve(struct cop__desk *desk, struct cop__customer *customer)
+{
+    if (customer->is_lost || customer->is_gone) {
+        (void)(customer->is_lost ? bury(desk, customer)
+                                 : dismiss(desk, customer, customer->status));
+        return;
+    }
+    if (!customer->is_attached || customer->is_stale) {
+        int error = attach(desk, customer);
+        if (error == COP_EAGAIN)
+            return;
+        if (error) {
+            dismiss(desk, customer, error);
+            return;
+        }
+    }
+    if (!customer->is_told && !say_opened(desk, customer))
+        return;
+    pass_taken(desk, customer);
+    pass_parcels(desk, customer);
+    say_reached(desk, customer);
+}
+
+void cop__desk_turn(struct cop__desk *desk)
+{
+    if (!desk->is_due || desk->tcp == NULL)
+        return;
+    desk->is_due = false;
+    /* One that ends takes others to other places: they have their turn after the next. */
+    for (uint32_t i = 0; i < desk->count; i++)
+        serve(desk, &desk->customers[i]);
+}
+
+/* ---- what front-ends say --------------------------------------------------------- */
+
+static void hear_open(struct cop__desk *desk, cop_id from, cop_incarnation life,
+                      const struct cop__said *said)
+{
+    struct cop__customer *customer = find(desk, said->stream);
+    /* The former one may be dead by now, so that it need not hear it. */
+    if (customer != NULL && (customer->owner != from || customer->life != life))
+        dismiss(desk, customer, COP_EEXIST);
+    drop_stream(desk, said->stream);
+    customer = add(desk, said->stream);
+    struct cop_buf *options = cop_buf_copy(said->bytes.data, said->bytes.length);
+    if (customer == NULL || options == NULL) {
+        struct cop__said gone = {
+            .kind = COP__SAY_GONE, .stream = said->stream, .status = COP_ENOMEM};
+        if (customer != NULL)
+            drop_stream(desk, said->stream);
+        cop_buf_unref(options);
+        say(desk, from, &gone);
+        return;
+    }
+    customer->owner = from;
+    customer->life = life;
+    customer->options = options;
+    customer->taken = said->wave;
+    serve(desk, customer);
+}
+
+static void hear_send(struct cop__desk *desk, struct cop__customer *customer,
+                      const struct cop__said *said)
+{
+    struct cop_buf *bytes = cop_buf_copy(said->bytes.data, said->bytes.length);
+    if (customer->parcel_count == customer->parcel_capacity) {
+        uint32_t capacity =
+            customer->parcel_capacity ? 2 * customer->parcel_capacity : 4;
+        void *grown = realloc(customer->parcels, capacity * sizeof *customer->parcels);
+        if (grown != NULL) {
+            customer->parcels = grown;
+            customer->parcel_capacity = capacity;
+        }
+    }
+    if (bytes == NULL || customer->parcel_count == customer->parcel_capacity ||
+        customer->parcel_count >= COP_STREAM_WINDOW_MAX) {
+        cop_buf_unref(bytes);
+        dismiss(desk, customer, COP_ENOMEM);
+        return;
+    }
+    customer->parcels[customer->parcel_count++] =
+        (struct cop__parcel){said->wave, bytes};
+    serve(desk, customer);
+}
+
+static void hear_end(struct cop__desk *desk, struct cop__customer *customer,
+                     enum cop__said_kind kind)
+{
+    struct cop_request request = {.kind = kind == COP__SAY_CLOSE
+                                              ? COP_REQUEST_STREAM_CLOSE
+                                              : COP_REQUEST_STREAM_DETACH,
+                                  .group = customer->stream};
+    int error = submit(desk, &request);
+    /* A node that is busy: the front-end says it again, for it hears nothing. */
+    dismiss(desk, customer, error == COP_EAGAIN ? COP_EAGAIN : 0);
+}
+
+void cop__desk_hear(struct cop__desk *desk, cop_id from, cop_incarnation life,
+                    const struct cop__said *said)
+{
+    if (desk->tcp == NULL)
+        return;
+    if (said->kind == COP__SAY_OPEN) {
+        hear_open(desk, from, life, said);
+        return;
+    }
+    struct cop__customer *customer = find(desk, said->stream);
+    if (customer == NULL || customer->owner != from || customer->life != life ||
+        customer->is_gone)
+        return; /* it has heard that it is gone, or will */
+    if (said->kind == COP__SAY_SEND) {
+        hear_send(desk, customer, said);
+    } else if (said->kind == COP__SAY_TAKEN) {
+        if (said->wave > customer->taken)
+            customer->taken = said->wave;
+        serve(desk, customer);
+    } else {
+        hear_end(desk, customer, said->kind);
+    }
+}
+
+/* ---- what the node says ---------------------------------------------------------- */
+
+static void pass_output(struct cop__desk *desk, struct cop__customer *customer,
+                        const struct cop_buf *bytes)
+{
+    struct cop__said said = {.kind = COP__SAY_EVENT,
+                             .stream = customer->stream,
+                             .bytes = {bytes->data, bytes->length}};
+    uint64_t stream = customer->stream;
+    if (customer->is_stale)
+        return;
+    int error = say(desk, customer->owner, &said);
+    customer = find(desk, stream);
+    if (error == 0 || customer == NULL)
+        return;
+    if (error == COP_EINVAL) { /* no letter is as long as that */
+        dismiss(desk, customer, COP_ETOOBIG);
+        return;
+    }
+    customer->is_stale = desk->is_due = true;
+}
+
+void cop__desk_event(struct cop__desk *desk, uint64_t stream,
+                     const struct cop_stream_event *event, const struct cop_buf *bytes)
+{
+    struct cop__customer *customer = find(desk, stream);
+    if (customer == NULL || !customer->is_attached || customer->is_gone ||
+        customer->is_lost)
+        return;
+    if (event->kind == COP_STREAM_OUTPUT) {
+        pass_output(desk, customer, bytes);
+        customer = find(desk, stream);
+        /* Packets that were turned away may be taken now. */
+        if (customer != NULL && customer->parcel_count > 0)
+            pass_parcels(desk, customer);
+    } else if (event->kind == COP_STREAM_REACHED) {
+        customer->reached = event->wave;
+        pass_parcels(desk, customer);
+        say_reached(desk, customer);
+    }
+}
+
+/* ---- the world ------------------------------------------------------------------- */
+
+/* Who is lost is the front-end of nothing; and where this is the root no longer all go to
+ * the new one by themselves. */
+void cop__desk_view(struct cop__desk *desk, const struct cop_view *view)
+{
+    bool is_root = cop_view_root(view) == desk->self;
+    for (uint32_t i = desk->count; i-- > 0;) {
+        struct cop__customer *customer = &desk->customers[i];
+        if (is_root && cop_view_has(view, customer->owner, customer->life))
+            continue;
+        if (is_root)
+            bury(desk, customer);
+        else
+            drop(desk, i);
+    }
+}
+
+void cop__desk_end(struct cop__desk *desk)
+{
+    while (desk->count > 0)
+        drop(desk, desk->count - 1);
+    free(desk->customers);
+    desk->customers = NULL;
+    desk->capacity = 0;
+    desk->tcp = NULL;
+    desk->is_due = false;
+}

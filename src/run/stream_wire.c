@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What front-ends and desks say to each other, as bytes. */
+#include "run/streams.h"
+
+#include <string.h>
+
+#include "base/assert.h"
+
+#define SAID_BYTES 25u
+
+struct cop_buf *cop__said_encode(const struct cop__said *said)
+{
+    struct cop_buf *buf = cop_buf_create((size_t)SAID_BYTES + said->bytes.length);
+    if (buf == NULL)
+        return NULL;
+    struct cop__writer writer = cop__writer(buf->data, buf->length);
+    cop__put_u8(&writer, (uint8_t)said->kind);
+    cop__put_u64(&writer, said->stream);
+    cop__put_u64(&writer, said->wave);
+    cop__put_u32(&writer, (uint32_t)-said->status);
+    cop__put_bytes(&writer, said->bytes);
+    COP_ASSERT(!writer.failed);
+    return buf;
+}
+
+int cop__said_decode(const struct cop_buf *bytes, struct cop__said *out)
+{
+    struct cop__reader reader = cop__reader(bytes->data, bytes->length);
+    struct cop__said said = {.kind = (enum cop__said_kind)cop__get_u8(&reader)};
+    said.stream = cop__get_u64(&reader);
+    said.wave = cop__get_u64(&reader);
+    uint32_t status = cop__get_u32(&reader);
+    said.bytes = cop__get_bytes(&reader);
+    if (!cop__reader_is_done(&reader) || said.kind < COP__SAY_OPEN ||
+        said.kind > COP__SAY_GONE || status > INT16_MAX || said.stream == 0)
+        return COP_EMALFORMED;
+    said.status = -(int)status;
+    *out = said;
+    return 0;
+}
+
+/* ---- options --------------------------------------------------------------------- */
+
+static struct cop__bytes text(const char *from)
+{
+    return (struct cop__bytes){(const uint8_t *)from,
+                               (uint32_t)(from ? strlen(from) : 0)};
+}
+
+struct cop_buf *cop__options_encode(const struct cop_stream_options *options)
+{
+    struct cop__bytes filter = text(options->filter), type = text(options->type),
+                      params = text(options->params);
+    size_t size = 47 + (size_t)filter.length + type.length + params.length;
+    struct cop_buf *buf = cop_buf_create(size);
+    if (buf == NULL)
+        return NULL;
+    struct cop__writer writer = cop__writer(buf->data, buf->length);
+    cop__put_u64(&writer, options->number);
+    cop__put_u64(&writer, options->network);
+    cop__put_u8(&writer, (uint8_t)options->shape.kind);
+    cop__put_u32(&writer, options->shape.k);
+    cop__put_u8(&writer, (uint8_t)options->sync);
+    cop__put_u8(&writer, (uint8_t)options->flags);
+    cop__put_u64(&writer, options->timeout_ns);
+    cop__put_u32(&writer, options->window);
+    cop__put_bytes(&writer, filter);
+    cop__put_bytes(&writer, type);
+    cop__put_bytes(&writer, params);
+    COP_ASSERT(!writer.failed && writer.at == writer.end);
+    return buf;
+}
+
+static void get_text(struct cop__reader *reader, char *out, size_t size)
+{
+    struct cop__bytes bytes = cop__get_bytes(reader);
+    if (reader->failed || bytes.length >= size ||
+        (bytes.length > 0 && memchr(bytes.data, 0, bytes.length) != NULL)) {
+        reader->failed = true;
+        return;
+    }
+    if (bytes.length > 0)
+        memcpy(out, bytes.data, bytes.length);
+    out[bytes.length] = '\0';
+}
+
+int cop__options_decode(struct cop__bytes bytes, struct cop_stream_options *out,
+                        struct cop__stream_texts *texts)
+{
+    struct cop__reader reader = cop__reader(bytes.data, bytes.length);
+    struct cop_stream_options options = {.number = cop__get_u64(&reader)};
+    options.network = cop__get_u64(&reader);
+    uint8_t kind = cop__get_u8(&reader);
+    uint32_t k = cop__get_u32(&reader);
+    options.sync = (enum cop_stream_sync)cop__get_u8(&reader);
+    options.flags = cop__get_u8(&reader);
+    options.timeout_ns = cop__get_u64(&reader);
+    options.window = cop__get_u32(&reader);
+    get_text(&reader, texts->filter, sizeof texts->filter);
+    get_text(&reader, texts->type, sizeof texts->type);
+    get_text(&reader, texts->params, sizeof texts->params);
+    /* The rest is looked at by the node. */
+    if (!cop__reader_is_done(&reader) || kind > COP_SHAPE_CHAIN ||
+        (kind != 0 &&
+         cop_shape_make((enum cop_shape_kind)kind, k, &options.shape) != 0))
+        return COP_EMALFORMED;
+    options.filter = texts->filter;
+    options.type = texts->type;
+    options.params = texts->params;
+    *out = options;
+    return 0;
+}
+
+bool cop__said_is_for_desk(const struct cop__said *said)
+{
+    return said->kind < COP__SAY_OPENED;
+}

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Streams of programs: the part of coppice/stream.h for runs. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "run_world.h"
+
+#include <coppice/filter.h>
+#include <coppice/stream.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MEMBERS 5u
+#define WAVES 20u
+
+/* What a back-end has done and was told. */
+struct giver {
+    uint64_t stream, given, most; /* packets; and how many it may give */
+    unsigned opened, closed, turned_away;
+    int why;
+    char down[64]; /* the packets that came, behind one another */
+};
+/* And a front-end. */
+struct taker {
+    uint64_t stream, wave, sum, reached;
+    unsigned outputs, completes;
+    uint32_t covered, departed;
+    bool complete, went_back;
+    unsigned closed;
+    int why;
+};
+static struct giver givers[MEMBERS];
+static struct taker takers[2];
+static struct runs *world;
+
+static uint64_t value_of(cop_id id, uint64_t wave) { return 1000 * (id + 1) + wave; }
+
+static uint64_t sum_of(cop_id first, uint64_t waves)
+{
+    uint64_t sum = 0;
+    for (cop_id id = first; id < MEMBERS; id++)
+        for (uint64_t k = 1; k <= waves; k++)
+            sum += value_of(id, k);
+    return sum;
+}
+
+static void give(struct cop_run *run, struct giver *giver)
+{
+    while (giver->given < giver->most) {
+        uint64_t value = value_of(cop_self(run), giver->given + 1);
+        int error = cop_stream_send(run, giver->stream, &value, sizeof value);
+        if (error == COP_EAGAIN)
+            giver->turned_away++;
+        else
+            assert_int_equal(error, 0);
+        if (error)
+            return;
+        giver->given++;
+    }
+}
+
+static void on_stream(void *context, struct cop_run *run, uint64_t stream,
+                      const struct cop_stream_event *event)
+{
+    struct player *player = context;
+    struct giver *giver = &givers[player - world->players];
+    if (event->kind == COP_STREAM_OPENED) {
+        giver->opened++;
+        giver->stream = stream;
+        giver->given = event->wave;
+    } else if (event->kind == COP_STREAM_CLOSED) {
+        giver->closed++;
+        giver->why = event->status;
+        return;
+    } else if (event->kind == COP_STREAM_DOWN) {
+        strncat(giver->down, event->bytes, event->length);
+    }
+    give(run, giver);
+}
+
+static void on_told(void *context, struct cop_run *run, uint64_t stream,
+                    const struct cop_stream_event *event)
+{
+    struct taker *taker = context;
+    struct cop_buf *result;
+    if (event->kind == COP_STREAM_CLOSED) {
+        taker->closed++;
+        taker->why = event->status;
+        return;
+    }
+    if (event->kind == COP_STREAM_REACHED) {
+        taker->reached = event->wave;
+        return;
+    }
+    assert_int_equal(event->kind, COP_STREAM_OUTPUT);
+    assert_true(event->whole);
+    assert_int_equal(cop_stream_result(run, stream, event, &result), 0);
+    taker->sum = cop_filter_get_u64(result->data);
+    cop_buf_unref(result);
+    taker->went_back = taker->went_back || event->wave < taker->wave;
+    taker->wave = event->wave;
+    taker->complete = event->complete;
+    taker->covered = event->covered;
+    taker->departed = event->departed;
+    taker->outputs++;
+    taker->completes += event->complete;
+    /* Complete is: each with exactly as many packets. */
+    if (event->complete && event->covered == MEMBERS)
+        assert_int_equal(taker->sum, sum_of(0, event->wave));
+}
+
+static bool all_are_members(struct runs *runs)
+{
+    for (uint32_t i = 0; i < MEMBERS; i++)
+        if (cop_state(runs->players[i].run) != COP_RUN_MEMBER)
+            return false;
+    return true;
+}
+
+static int set_up(void **state)
+{
+    memset(givers, 0, sizeof givers);
+    memset(takers, 0, sizeof takers);
+    world = runs_create();
+    for (uint32_t i = 0; i < MEMBERS; i++) {
+        struct cop_settings settings = runs_settings(world, i, MEMBERS);
+        settings.on_stream = on_stream;
+        givers[i].most = WAVES;
+        runs_start(world, i, &settings);
+    }
+    runs_until(world, all_are_members);
+    *state = world;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    runs_destroy(*state);
+    return 0;
+}
+
+static bool all_are_in(struct runs *runs)
+{
+    (void)runs;
+    return takers[0].wave == WAVES && takers[0].complete;
+}
+
+static bool half_is_in(struct runs *runs)
+{
+    (void)runs;
+    return takers[0].wave >= WAVES / 2;
+}
+
+static bool has_reached(struct runs *runs)
+{
+    (void)runs;
+    return takers[0].reached == 3;
+}
+
+static bool has_changed_hands(struct runs *runs)
+{
+    (void)runs;
+    return takers[0].closed > 0 && takers[1].outputs > 0;
+}
+
+static bool is_refused(struct runs *runs)
+{
+    (void)runs;
+    return takers[0].closed > 0;
+}
+
+static bool all_are_closed(struct runs *runs)
+{
+    for (uint32_t i = 0; i < MEMBERS; i++)
+        if (runs->players[i].run != NULL && givers[i].closed == 0)
+            return false;
+    return true;
+}
+
+static const struct cop_stream_options sums = {
+    .filter = "sum", .type = "u64", .window = 4};
+
+static void open_at(struct runs *runs, uint32_t i,
+                    const struct cop_stream_options *what, struct taker *taker)
+{
+    assert_int_equal(
+        cop_stream_open(runs->players[i].run, what, on_told, taker, &taker->stream), 0);
+    assert_int_equal(taker->outputs, 0); /* not before it has returned */
+}
+
+static void every_wave_is_exact(struct runs *runs, uint32_t front)
+{
+    struct cop_run *run = runs->players[front].run;
+    struct taker *taker = &takers[0];
+    open_at(runs, front, &sums, taker);
+    assert_int_equal(cop_stream_multicast(run, taker->stream, "a", 1), 0);
+    assert_int_equal(cop_stream_multicast(run, taker->stream, "bc", 2), 0);
+    assert_int_equal(cop_stream_multicast(run, taker->stream, "d", 1), 0);
+    runs_until(runs, all_are_in);
+    runs_until(runs, has_reached);
+    assert_int_equal(taker->sum, sum_of(0, WAVES));
+    assert_int_equal(taker->covered, MEMBERS);
+    assert_true(taker->completes >= WAVES);
+    assert_false(taker->went_back);
+    for (uint32_t i = 0; i < MEMBERS; i++) {
+        assert_int_equal(givers[i].opened, 1);
+        assert_int_equal(givers[i].stream, taker->stream);
+        assert_true(givers[i].turned_away > 0); /* 20 waves, and 4 at a time */
+        assert_string_equal(givers[i].down, "abcd");
+    }
+    assert_int_equal(cop_stream_close(run, taker->stream), 0);
+    assert_int_equal(cop_stream_close(run, taker->stream), COP_ENOENT);
+    runs_until(runs, all_are_closed);
+    assert_int_equal(taker->closed, 0); /* it knows */
+}
+
+static void the_front_end_is_at_the_root(void **state)
+{
+    every_wave_is_exact(*state, 0);
+}
+
+static void the_front_end_is_elsewhere(void **state) { every_wave_is_exact(*state, 3); }
+
+static void the_root_dies(void **state)
+{
+    struct runs *runs = *state;
+    struct cop_stream_options options = sums;
+    options.flags = COP_STREAM_WITHDRAW;
+    for (uint32_t i = 0; i < MEMBERS; i++)
+        givers[i].most = WAVES / 2;
+    open_at(runs, 3, &options, &takers[0]);
+    assert_int_equal(
+        cop_stream_multicast(runs->players[3].run, takers[0].stream, "x", 1), 0);
+    runs_until(runs, half_is_in);
+    runs_free(runs, 0);
+    for (uint32_t i = 1; i < MEMBERS; i++) {
+        givers[i].most = WAVES;
+        give(runs->players[i].run, &givers[i]);
+    }
+    runs_until(runs, all_are_in);
+    assert_int_equal(takers[0].sum, sum_of(1, WAVES));
+    assert_int_equal(takers[0].covered, MEMBERS - 1);
+    /* Packets go on where they were. */
+    assert_int_equal(
+        cop_stream_multicast(runs->players[3].run, takers[0].stream, "yz", 2), 0);
+    assert_int_equal(
+        cop_stream_multicast(runs->players[3].run, takers[0].stream, ".", 1), 0);
+    runs_until(runs, has_reached);
+    for (uint32_t i = 1; i < MEMBERS; i++)
+        assert_string_equal(givers[i].down, "xyz.");
+}
+
+static void the_front_end_dies(void **state)
+{
+    struct runs *runs = *state;
+    open_at(runs, 3, &sums, &takers[0]);
+    runs_until(runs, half_is_in);
+    runs_free(runs, 3);
+    assert_int_equal(takers[0].closed, 1);
+    assert_int_equal(takers[0].why, COP_ESTATE);
+    runs_until(runs, all_are_closed);
+}
+
+static void another_one_goes_on(void **state)
+{
+    struct runs *runs = *state;
+    struct cop_stream_options options = sums;
+    options.number = 77;
+    options.flags = COP_STREAM_KEEP | COP_STREAM_WITHDRAW;
+    open_at(runs, 3, &options, &takers[1]);
+    assert_int_equal(takers[1].stream, 77);
+    runs_free(runs, 3);
+    /* At one that was its member all the time, and with what was not taken. */
+    open_at(runs, 4, &options, &takers[0]);
+    runs_until(runs, all_are_in);
+    assert_int_equal(takers[0].sum,
+                     sum_of(0, WAVES) - (sum_of(3, WAVES) - sum_of(4, WAVES)));
+    /* A third one takes it over. */
+    const struct taker *former = &takers[0];
+    takers[1] = (struct taker){0};
+    open_at(runs, 0, &options, &takers[1]);
+    runs_until(runs, has_changed_hands);
+    assert_int_equal(former->why, COP_EEXIST);
+    assert_int_equal(takers[1].sum, former->sum);
+}
+
+static struct cop_filter mine;
+static const struct cop_filter *const filters[] = {&mine};
+
+static void filters_of_the_program(void **state)
+{
+    struct cop_run *run;
+    char why[200];
+    struct taker *taker = &takers[0];
+    (void)state;
+    memset(givers, 0, sizeof givers);
+    memset(takers, 0, sizeof takers);
+    mine = *cop_filter_find("sum");
+    mine.name = "mine";
+    world = runs_create();
+    struct cop_settings settings = runs_settings(world, 0, 1);
+    settings.on_stream = on_stream;
+    settings.filter_count = 1;
+    assert_int_equal(cop_start(&settings, &run, why, sizeof why), COP_EINVAL);
+    assert_non_null(strstr(why, "filters[0]"));
+    settings.filters = filters;
+    mine.name = "sum";
+    assert_int_equal(cop_start(&settings, &run, why, sizeof why), COP_EINVAL);
+    mine.name = "mine";
+    givers[0].most = WAVES;
+    runs_start(world, 0, &settings);
+    run = world->players[0].run;
+    while (cop_state(run) != COP_RUN_MEMBER)
+        cop_poll(run, -1);
+    struct cop_stream_options options = sums;
+    options.filter = "mine";
+    open_at(world, 0, &options, taker);
+    runs_until(world, all_are_in);
+    assert_int_equal(taker->sum, 1000 * WAVES + WAVES * (WAVES + 1) / 2);
+    runs_destroy(world);
+}
+
+static void what_cannot_be(void **state)
+{
+    struct runs *runs = *state;
+    struct cop_run *run = runs->players[1].run;
+    struct cop_stream_options options = sums;
+    struct cop_stream_output output;
+    struct cop_stream_info info;
+    uint64_t number, value = 1;
+    assert_int_equal(cop_stream_open(NULL, &options, NULL, NULL, NULL), COP_EINVAL);
+    options.filter = "nonesuch";
+    assert_int_equal(cop_stream_open(run, &options, NULL, NULL, NULL), COP_EINVAL);
+    options = sums;
+    options.type = "text"; /* sums are of numbers */
+    assert_int_equal(cop_stream_open(run, &options, NULL, NULL, NULL), COP_EINVAL);
+    options = sums;
+    options.window = COP_STREAM_WINDOW_MAX + 1;
+    assert_int_equal(cop_stream_open(run, &options, NULL, NULL, NULL), COP_EINVAL);
+    assert_int_equal(cop_stream_send(run, 5, &value, sizeof value), COP_ENOENT);
+    assert_int_equal(cop_stream_multicast(run, 5, "", 0), COP_ENOENT);
+    assert_int_equal(cop_stream_close(run, 5), COP_ENOENT);
+    assert_int_equal(cop_stream_info(run, 5, &info), COP_ENOENT);
+    options = sums;
+    options.window = 2 * WAVES;
+    assert_int_equal(cop_stream_open(run, &options, on_told, &takers[0], &number), 0);
+    options.number = number;
+    assert_int_equal(cop_stream_open(run, &options, NULL, NULL, NULL), COP_EEXIST);
+    assert_int_equal(cop_stream_wait(run, number, 1, &output), COP_ESTATE);
+    assert_int_equal(cop_stream_send_wait(run, number, &value, 8, 1), COP_ESTATE);
+    /* Not more than the window are on their way. */
+    for (uint32_t i = 0; i < options.window; i++)
+        assert_int_equal(cop_stream_multicast(run, number, "", 0), 0);
+    assert_int_equal(cop_stream_multicast(run, number, "", 0), COP_EAGAIN);
+    runs_until(runs, all_are_in);
+    assert_int_equal(cop_stream_info(run, number, &info), 0);
+    assert_string_equal(info.filter->name, "sum");
+    assert_int_equal(cop_stream_send(run, number, &value, 7), COP_EINVAL);
+    /* A number is used once. */
+    assert_int_equal(cop_stream_close(run, number), 0);
+    runs_until(runs, all_are_closed);
+    takers[0] = (struct taker){0};
+    assert_int_equal(cop_stream_open(run, &options, on_told, &takers[0], NULL), 0);
+    runs_until(runs, is_refused);
+    assert_int_equal(takers[0].why, COP_EEXIST);
+    assert_int_equal(
+        cop_stream_open(runs->players[0].run, &options, on_told, &takers[1], NULL),
+        COP_EEXIST); /* at the root it is known at once */
+    assert_int_equal(takers[1].closed, 0);
+}
+
+/* ---- with threads ---------------------------------------------------------------- */
+
+struct writer {
+    struct cop_run *run;
+    uint64_t stream;
+};
+
+static void *write_all(void *argument)
+{
+    struct writer *writer = argument;
+    for (uint64_t k = 1; k <= WAVES; k++) {
+        int error;
+        do
+            error = cop_stream_send_wait(writer->run, writer->stream, &k, sizeof k,
+                                         60 * COP_SEC);
+        while (error == COP_ENOENT); /* it has not heard of the stream yet */
+        assert_int_equal(error, 0);
+    }
+    return NULL;
+}
+
+static void threads_wait(void **state)
+{
+    struct runs *runs = runs_create();
+    struct writer writers[2];
+    pthread_t threads[2];
+    struct cop_stream_options options = {
+        .number = 9, .filter = "sum", .type = "u64", .window = 2};
+    struct cop_stream_output output;
+    struct cop_view *view;
+    uint64_t wave = 0;
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct cop_settings settings = runs_settings(runs, i, 2);
+        assert_int_equal(cop_start_thread(&settings, &writers[i].run, NULL, 0), 0);
+        writers[i].stream = 9;
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(cop_view_wait(writers[i].run, 0, 60 * COP_SEC, &view), 0);
+        cop_view_unref(view);
+        assert_int_equal(pthread_create(&threads[i], NULL, write_all, &writers[i]), 0);
+    }
+    assert_int_equal(cop_stream_open(writers[1].run, &options, NULL, NULL, NULL), 0);
+    while (wave < WAVES) {
+        assert_int_equal(cop_stream_wait(writers[1].run, 9, 60 * COP_SEC, &output), 0);
+        assert_true(output.event.wave >= wave);
+        wave = output.event.wave;
+        if (output.event.complete)
+            assert_int_equal(cop_filter_get_u64(output.result->data),
+                             wave * (wave + 1));
+        cop_stream_output_free(&output);
+    }
+    for (uint32_t i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    int error = cop_stream_wait(writers[1].run, 9, COP_MSEC, &output);
+    while (error == 0) { /* the last may be said again */
+        cop_stream_output_free(&output);
+        error = cop_stream_wait(writers[1].run, 9, COP_MSEC, &output);
+    }
+    assert_int_equal(error, COP_ETIMEDOUT);
+    assert_int_equal(cop_stream_detach(writers[1].run, 9), 0);
+    assert_int_equal(cop_stream_wait(writers[1].run, 9, COP_SEC, &output), COP_ENOENT);
+    for (uint32_t i = 0; i < 2; i++)
+        cop_free(writers[i].run);
+    runs_destroy(runs);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_front_end_is_at_the_root, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(the_front_end_is_elsewhere, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_root_dies, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_front_end_dies, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(another_one_goes_on, set_up, tear_down),
+        cmocka_unit_test(filters_of_the_program),
+        cmocka_unit_test_setup_teardown(what_cannot_be, set_up, tear_down),
+        cmocka_unit_test(threads_wait),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
