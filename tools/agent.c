@@ -436,6 +436,8 @@ static int start_node(struct agent *agent, struct cop_view *view)
         .failed = on_failed,
         .context = agent,
     };
+    if (!joins && config->is_first)
+        driver.detect.patience_ns = config->patience_ns;
     memcpy(driver.cluster, cluster->id, sizeof driver.cluster);
     uv_poll_stop(&agent->door);
     int error = driver.listen_fd < 0 ? COP_EIO : cop__tcp_create(&driver, &agent->tcp);

@@ -16,7 +16,9 @@ struct agent_config {
      * joins.
      */
     bool is_first;
-    bool is_new; /* it must not take the place of anybody */
+    cop_time
+        patience_ns; /* is_first: so long others may take to start; 0: all are there */
+    bool is_new;     /* it must not take the place of anybody */
     bool is_spare;
     struct cop__address contact;
     struct cop__tls *tls; /* for TCP; NULL: it is not encrypted */

@@ -14,11 +14,15 @@
 #include <string.h>
 #include <time.h>
 
+/* Somebody types the same command on each machine, or systemd starts them all. */
+#define PATIENCE_NS (30 * COP_SEC)
+
 /* What was typed. */
 struct options {
     const char *members, *listen, *command, *id, *allow_exec;
     uint64_t incarnation;
     bool first;
+    cop_time patience_ns;
     struct security_options security;
 };
 
@@ -81,6 +85,7 @@ static int run(const struct options *options, const struct cluster *cluster)
         .cluster = cluster,
         .incarnation = options->incarnation,
         .is_first = options->first,
+        .patience_ns = options->patience_ns,
         .where = options->listen ? where : NULL,
         .note_fd = -1,
         .command_path = options->command,
@@ -110,7 +115,7 @@ static int run(const struct options *options, const struct cluster *cluster)
 
 int cmd_agent(int argc, char **argv)
 {
-    struct options got = {0};
+    struct options got = {.patience_ns = PATIENCE_NS};
     const struct args_option options[] = {
         {0, "members", "FILE", "who is in the cluster, and where", ARGS_TEXT,
          &got.members, 0, 0},
@@ -124,6 +129,8 @@ int cmd_agent(int argc, char **argv)
          &got.incarnation, 1, UINT64_MAX - 1},
         {0, "first", NULL, "its first start: it is in the view that FILE describes",
          ARGS_FLAG, &got.first, 0, 0},
+        {0, "patience", "TIME", "with --first: so long others may take to start (30s)",
+         ARGS_DURATION, &got.patience_ns, 0, 0},
         {0, "allow-exec", "LIST",
          "who may run commands: members, user:NAME, all or none", ARGS_TEXT,
          &got.allow_exec, 0, 0},

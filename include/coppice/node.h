@@ -273,6 +273,12 @@ struct cop_detect {
      * until the others must have found the former one dead.
      */
     bool stealth;
+    /*
+     * Members that start one after the other: so long after its start, who has not answered
+     * yet is not accused of its silence (D15). Of refused connections the driver knows. 0:
+     * all start at once.
+     */
+    cop_time patience_ns;
 };
 #define COP_WITNESSES_MAX 16u
 

@@ -203,7 +203,7 @@ static void rely_see(struct cop_node *node, struct cop__look *look,
 {
     cop_id id = look->id;
     cop__look_end(node, look);
-    if (sight == SIGHT_SILENT)
+    if (sight == SIGHT_SILENT && !cop__senses_are_patient(node))
         cop__accuse(node, id, COP_REASON_SILENT);
 }
 

@@ -166,9 +166,20 @@ static bool is_first(const struct cop_node *node, cop_id id)
     return cop__ring_next(node, &walk) == id;
 }
 
+/* D15. At most to the end of the patience: so the deadline does not grow. */
+static bool is_awaited(struct cop_node *node, struct cop__look *look)
+{
+    if (look->is_met || !cop__senses_are_patient(node))
+        return false;
+    look->deadline = node->now + cop__senses_deadline(node);
+    return true;
+}
+
 static void on_silence(struct cop_node *node, struct cop__look *look)
 {
     cop_id id = look->id;
+    if (is_awaited(node, look))
+        return;
     uint32_t doublings = look->misses < 4 ? look->misses : 4;
     look->misses++;
     look->patience = cop__senses_deadline(node) << doublings;
@@ -182,6 +193,7 @@ void cop__ring_see(struct cop_node *node, struct cop__look *look, enum cop__sigh
     switch (sight) {
     case SIGHT_REACHED:
         look->open = false;
+        look->is_met = true;
         look->misses = 0;
         look->deadline = look->asked + period_of(node);
         if (look->deadline < node->now)

@@ -52,6 +52,11 @@ cop_time cop__senses_patience(const struct cop_node *node)
     return at_least(node, cop__senses_base(node) / 2 + 1);
 }
 
+bool cop__senses_are_patient(const struct cop_node *node)
+{
+    return node->now < cop__senses(node)->patient_until;
+}
+
 bool cop__detect_finds_silence(const struct cop_node *node)
 {
     const struct cop_detect *settings = cop__detect_settings(node);
@@ -275,6 +280,8 @@ void cop__senses_settle(struct cop_node *node)
     struct cop__senses *senses = cop__senses(node);
     if (!senses || senses->stopped || (!senses->touched && node->now < senses->wake))
         return;
+    if (senses->patient_until == 0)
+        senses->patient_until = node->now + cop__detect_settings(node)->patience_ns;
     note_lateness(node);
     if (was_away(node))
         credit(node);

@@ -26,6 +26,7 @@ struct cop__look {
     bool open;    /* asked, and not answered */
     bool measure; /* its answer says how long the way is */
     bool heard;   /* VERIFY: it answered; ask again at the deadline */
+    bool is_met;  /* RING: it has answered since I look at it */
     uint32_t number;
     uint32_t misses;  /* deadlines in a row that it let pass */
     uint32_t credits; /* how often this question was given more time */
@@ -74,11 +75,12 @@ struct cop__lateness {
  */
 struct cop__senses {
     struct cop__node_timer timer;
-    cop_time wake;  /* when the timer was to fire; NEVER if nothing waits */
-    bool touched;   /* something changed: look at all at the end of this step */
-    bool stopped;   /* this life is over */
-    bool cut_off;   /* as the layers above know it */
-    bool scan;      /* a period is over: look for whom those above wait */
+    cop_time wake;          /* when the timer was to fire; NEVER if nothing waits */
+    bool touched;           /* something changed: look at all at the end of this step */
+    bool stopped;           /* this life is over */
+    cop_time patient_until; /* 0 before the first step (D15) */
+    bool cut_off;           /* as the layers above know it */
+    bool scan;              /* a period is over: look for whom those above wait */
     uint32_t reach; /* how many of the ring I look at: more while they are silent */
     uint32_t next_number;
     uint64_t next_token;
@@ -180,6 +182,8 @@ size_t cop__senses_bytes(const struct cop_node *node);
 /* How long the ring waits for an answer, and how long anybody else does. */
 cop_time cop__senses_deadline(const struct cop_node *node);
 cop_time cop__senses_patience(const struct cop_node *node);
+/* Whether others may still be starting. */
+bool cop__senses_are_patient(const struct cop_node *node);
 /* The period of whatever looks for silence. */
 cop_time cop__senses_base(const struct cop_node *node);
 

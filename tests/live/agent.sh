@@ -30,7 +30,7 @@ answers() {
 begin alpha
 begin beta
 begin gamma
-# Whoever was not up when the others looked is out of their view at first, and joins.
+# Who starts a little later is waited for, and not taken for dead: the view is the first.
 three() {
     coppice probe --agent "$scratch/alpha.cmd" --timeout 5s >/dev/null 2>&1 &&
         coppice probe --agent "$scratch/gamma.cmd" --timeout 5s >/dev/null 2>&1
@@ -38,6 +38,10 @@ three() {
 until_true three
 answers alpha 3
 answers gamma 3
+for who in alpha beta gamma; do
+    expect 0 coppice view --json --agent "$scratch/$who.cmd"
+    [ "$(field epoch)" = 1 ] || die "$who was taken for dead: $out"
+done
 
 # The address, and the command socket, of somebody who lives are not taken over.
 expect 1 coppice agent --members "$file" --id beta

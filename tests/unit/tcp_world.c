@@ -234,6 +234,7 @@ struct side *world_open(struct world *world, cop_id id, cop_incarnation incarnat
         .listen_fd = world_listen(world, name, &world->addresses[id]),
         .connect_timeout_ns = or_never(world->connect_timeout_ns),
         .idle_close_ns = or_never(world->idle_close_ns),
+        .patient_until = world->patience_ns ? cop__clock_now() + world->patience_ns : 0,
         .handshake_timeout_ns = or_never(world->handshake_timeout_ns),
         .strangers_max = world->strangers_max ? world->strangers_max : 100,
         .address = on_address,

@@ -54,6 +54,7 @@ struct world {
     struct side sides[WORLD_SIDES];
     /* For the sides that are opened from now on; 0 for values that never matter. */
     cop_time connect_timeout_ns, idle_close_ns, handshake_timeout_ns;
+    cop_time patience_ns; /* D15 */
     uint32_t strangers_max;
     uint8_t cluster;
 };

@@ -97,6 +97,32 @@ static void test_silence_is_found_in_two_periods(void **state)
     solo_destroy(solo);
 }
 
+/* D15: who has not answered yet may be starting; who has is found as always. */
+static void test_who_may_be_starting_is_not_accused(void **state)
+{
+    (void)state;
+    static const struct cop_detect with = {.ring_period_ns = PERIOD,
+                                           .patience_ns = 500 * PERIOD};
+    struct solo *solo = solo_create(2, 0, &with, COP_QUORUM_MAJORITY);
+    cop_id peer = neighbour(solo);
+    cop_time begun = solo->now;
+    solo_run(solo, begun + 500 * PERIOD - 1);
+    assert_int_equal(solo->stats.accusations, 0);
+    solo_run(solo, begun + 503 * PERIOD);
+    assert_true(solo_suspects(solo, peer));
+    solo_destroy(solo);
+
+    solo = solo_create(2, 0, &with, COP_QUORUM_MAJORITY);
+    solo_run(solo, solo->now + 5 * PERIOD);
+    assert_int_equal(solo->stats.accusations, 0);
+    solo_pong(solo, peer); /* its period is over: it is asked at once */
+    solo_pong(solo, peer);
+    cop_time answered = solo->now;
+    solo_run(solo, answered + 60 * PERIOD);
+    assert_true(solo_suspects(solo, peer));
+    solo_destroy(solo);
+}
+
 /* It is not asked again and again: what is sent to one who lives arrives. */
 static void test_one_question_is_open(void **state)
 {
@@ -348,6 +374,7 @@ int main(void)
         cmocka_unit_test(test_racks_are_scattered),
         cmocka_unit_test(test_one_question_a_period),
         cmocka_unit_test(test_silence_is_found_in_two_periods),
+        cmocka_unit_test(test_who_may_be_starting_is_not_accused),
         cmocka_unit_test(test_one_question_is_open),
         cmocka_unit_test(test_adjacent_deaths_cost_one_deadline),
         cmocka_unit_test(test_late_is_not_lost),

@@ -281,6 +281,29 @@ static void nobody_there_is_refused(void **state)
     }
 }
 
+/* D15: who may be starting is tried again; once it was met, as always. */
+static void who_may_be_starting_is_awaited(void **state)
+{
+    (void)state;
+    FOR_FAMILIES(i)
+    {
+        struct world *world = world_create(families[i]);
+        world->patience_ns = 3600 * COP_SEC;
+        struct side *a = world_open(world, 0, 3);
+        close(world_listen(world, "1", &world->addresses[1]));
+        side_send(a, 1, COP__KIND_NEWS, 1, 100);
+        world_until_stat(world, &a->stats.connects, 4);
+        assert_int_equal(side_downs(a, 1), 0);
+        struct side *b = world_open(world, 1, 4);
+        world_until(world, first_is_up, world);
+        assert_int_equal(side_downs(a, 1), 0);
+        world_crash(b);
+        assert_int_equal(cop__peers_keep(a->peers, 1), 0);
+        world_until_count(world, &a->downs[1][COP_DOWN_REFUSED], 1);
+        world_destroy(world);
+    }
+}
+
 static void a_missing_path_or_address_is_refused(void **state)
 {
     (void)state;
@@ -425,6 +448,7 @@ int main(void)
         cmocka_unit_test(crossing_connects_make_one),
         cmocka_unit_test(breaks_at_any_byte_lose_nothing),
         cmocka_unit_test(nobody_there_is_refused),
+        cmocka_unit_test(who_may_be_starting_is_awaited),
         cmocka_unit_test(a_missing_path_or_address_is_refused),
         cmocka_unit_test(no_answer_is_silence),
         cmocka_unit_test(a_crash_is_closed_then_refused),

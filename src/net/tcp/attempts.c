@@ -99,6 +99,13 @@ static void say_unproven(struct cop__peer *peer)
             (unsigned long long)held);
 }
 
+/* Where members start one after the other: this one is perhaps not there yet (D15). */
+static bool is_awaited(const struct cop__peer *peer)
+{
+    return peer->acquaintance.session.incarnation == 0 &&
+           cop__clock_now() < peer->peers->config.patient_until;
+}
+
 void cop__attempt_failed(struct cop__peer *peer, int error)
 {
     struct cop__peers *peers = peer->peers;
@@ -120,7 +127,10 @@ void cop__attempt_failed(struct cop__peer *peer, int error)
             give_up(peer, error == UV_EAGAIN ? COP_DOWN_SILENT : COP_DOWN_CLOSED);
         return;
     case REFUSED:
-        give_up(peer, COP_DOWN_REFUSED);
+        if (is_awaited(peer))
+            try_later(peer, pause_of(peer->failures));
+        else
+            give_up(peer, COP_DOWN_REFUSED);
         return;
     case UNPROVEN:
         /* A byte may have been changed on the way, or a key is being rotated; but if it
@@ -136,7 +146,10 @@ void cop__attempt_failed(struct cop__peer *peer, int error)
             cop__log(peers->config.log, COP_LOG_INFO,
                      "cannot reach member %u: %s (%llu more like this)",
                      (unsigned)peer->id, uv_strerror(error), (unsigned long long)held);
-        give_up(peer, COP_DOWN_SILENT);
+        if (is_awaited(peer))
+            try_later(peer, pause_of(peer->failures));
+        else
+            give_up(peer, COP_DOWN_SILENT);
         return;
     }
 }

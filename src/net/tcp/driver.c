@@ -452,6 +452,8 @@ static struct cop__peers_config peers_config(struct cop__tcp *tcp)
     out.idle_close_ns = or_default(config->idle_close_ns, IDLE_CLOSE);
     out.handshake_timeout_ns =
         or_default(config->handshake_timeout_ns, HANDSHAKE_TIMEOUT);
+    if (config->detect.patience_ns > 0)
+        out.patient_until = cop__clock_now() + config->detect.patience_ns;
     out.strangers_max =
         config->connections_max ? config->connections_max : STRANGERS_MAX;
     return out;

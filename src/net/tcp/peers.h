@@ -39,6 +39,7 @@ struct cop__peers_config {
     struct cop__tcp_stats *stats;
     int listen_fd; /* owned from now on; -1 for none */
     cop_time connect_timeout_ns, idle_close_ns, handshake_timeout_ns;
+    cop_time patient_until; /* whom we never met may be starting: nobody is refused */
     uint32_t strangers_max;
 
     int (*address)(void *context, cop_id id, struct cop__address *out);
