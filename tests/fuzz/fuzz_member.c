@@ -189,8 +189,12 @@ static struct cop_buf *make_small(struct world *world, uint16_t *kind)
                                  next(world) % 8};
     struct cop__msg_out out = {ballot.epoch, ballot.root, ballot.incarnation};
     struct cop__msg_invite invite = {1, ballot.incarnation, bytes};
-    struct cop__msg_letter letter = {next(world) % 4, ballot.epoch, ballot.root,
-                                     ballot.incarnation, bytes};
+    struct cop__msg_letter letter = {next(world) % 4,
+                                     ballot.epoch,
+                                     ballot.root,
+                                     ballot.incarnation,
+                                     (uint8_t)(next(world) % 3),
+                                     bytes};
     struct cop__msg_receipt receipt = {next(world) % 4, next(world) % 2};
     switch (next(world) % 6) {
     case 0:
