@@ -66,7 +66,7 @@ static void recv_letter(struct solo *solo, cop_id from, uint64_t epoch)
 {
     struct cop_ballot ballot = cop_view_ballot(cop_node_view(solo->node));
     struct cop__msg_letter letter = {
-        1, epoch, ballot.root, ballot.incarnation, {(const uint8_t *)"hello", 5}};
+        1, epoch, ballot.root, ballot.incarnation, 0, {(const uint8_t *)"hello", 5}};
     solo_recv(solo, from, COP__KIND_LETTER, cop__encode_letter(&letter));
 }
 
