@@ -60,6 +60,7 @@ int cmd_bench_rpc(int argc, char **argv);
 int cmd_bench_agree(int argc, char **argv);
 int cmd_bench_exec(int argc, char **argv);
 int cmd_bench_bcast(int argc, char **argv);
+int cmd_bench_bulk(int argc, char **argv);
 /* And `model bcast`. */
 int cmd_model_bcast(int argc, char **argv);
 
