@@ -46,11 +46,22 @@ enum exit_code {
     X(stacks, "show where processes are: call stacks as one tree")                     \
     X(filter, "list filters of streams, and check that they keep their laws")          \
     X(agent, "run one member")                                                         \
-    X(config, "print the settings in force, and where they come from")
+    X(config, "print the settings in force, and where they come from")                 \
+    X(completion, "print a script that completes command lines in a shell")
 
 #define COP_COMMAND_DECLARE(name, text) int cmd_##name(int argc, char **argv);
 COP_COMMANDS(COP_COMMAND_DECLARE)
 #undef COP_COMMAND_DECLARE
+
+struct command {
+    const char *name; /* NULL ends the table */
+    const char *text;
+    int (*run)(int argc, char **argv);
+};
+/* The table of all, and the one of a name; NULL. */
+const struct command *command_first(void);
+const struct command *command_find(const char *name);
+
 /* `bench contention` and `bench tls`, which have options of their own. */
 int cmd_bench_contention(int argc, char **argv);
 /* `bench ts`, too. */
