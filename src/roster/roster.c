@@ -331,7 +331,6 @@ void cop__roster_leave(struct cop_node *node)
     if (mine.status == COP_LEAVING)
         return;
     struct cop__belief leaving = mine;
-    leaving.denial++;
     leaving.status = COP_LEAVING;
     if (store(state(node), &leaving))
         cop__fail(node, COP_ENOMEM);

@@ -400,6 +400,20 @@ static void test_a_side_that_was_told_to_go_on(void **state)
     assert_int_equal(report.agreements, 1);
 }
 
+/* 4 says that it will leave, votes, and dies; its goodbye, which only the root has heard, does
+ * not outweigh what the others find out after that (seed 874272). */
+static void test_a_death_after_a_goodbye(void **state)
+{
+    (void)state;
+    struct cop_sim_report report =
+        run("nodes 6\nshape kary:4\nseed 874272\nviews none\nstart 6\n"
+            "agree linear count 2 window 1 gap 420967ns promote\n"
+            "flags codec buggify\nnet constant 10us\nat 400us leave 5\n"
+            "at 300us crash 0\nat 360us restart 0\nat 490us leave 4\n"
+            "at 550us crash 4\n");
+    assert_int_equal(report.agreements, 2);
+}
+
 /* Where no view can be committed the deadline says why, to who knows that it is so. */
 struct ends {
     unsigned degraded, timed_out, decided;
@@ -465,6 +479,7 @@ int main(void)
         cmocka_unit_test(test_a_view_that_nobody_else_has),
         cmocka_unit_test(test_a_view_that_dies_with_its_root),
         cmocka_unit_test(test_a_side_that_was_told_to_go_on),
+        cmocka_unit_test(test_a_death_after_a_goodbye),
         cmocka_unit_test(test_degraded),
         cmocka_unit_test(test_rebalancing),
         cmocka_unit_test(test_swarm),
