@@ -24,7 +24,7 @@ struct member {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     bool is_closed;
-    uint64_t waves, given; /* touched by callbacks only */
+    uint64_t waves, begins, given; /* touched by callbacks only */
 };
 
 static uint64_t value_of(cop_id id, uint64_t wave) { return 1000 * id + wave; }
@@ -43,12 +43,17 @@ static void on_stream(void *context, struct cop_run *run, uint64_t stream,
         return;
     }
     if (event->kind == COP_STREAM_OPENED)
-        member->given = event->wave; /* 0, but for one that came later */
+        member->begins = event->wave;
     while (member->given < member->waves) {
-        uint64_t value = value_of(cop_self(run), member->given + 1);
+        /* Who comes late, when waves have gone by without it, makes up for them at first. */
+        uint64_t value = 0, last = member->given + 1;
+        if (last <= member->begins)
+            last = member->begins + 1;
+        for (uint64_t k = member->given + 1; k <= last; k++)
+            value += value_of(cop_self(run), k);
         if (cop_stream_send(run, stream, &value, sizeof value) != 0)
             return; /* there is no room: this is called again when there is */
-        member->given++;
+        member->given = last;
     }
 }
 

@@ -25,6 +25,7 @@ enum exit_code {
     X(exec, "run a command at every member, and fold what it says")                    \
     X(put, "give every member a file")                                                 \
     X(agree, "have all members agree on a value, while some may die")                  \
+    X(stream, "have processes give numbers and die, and check what comes out")         \
     X(group, "name sets of members")                                                   \
     X(view, "show who is in the cluster, and what has changed")                        \
     X(events, "show who was suspected by whom and why, and what came of it")           \

@@ -144,6 +144,7 @@ static int attach(struct cop__desk *desk, struct cop__customer *customer)
     if (error == 0) {
         customer->is_attached = true;
         customer->is_stale = false;
+        customer->wants_whole = true;
         customer->marked = customer->taken;
     }
     return error;
@@ -327,14 +328,16 @@ void cop__desk_hear(struct cop__desk *desk, cop_id from, cop_incarnation life,
 /* ---- what the node says ---------------------------------------------------------- */
 
 static void pass_output(struct cop__desk *desk, struct cop__customer *customer,
-                        const struct cop_buf *bytes)
+                        bool is_whole, const struct cop_buf *bytes)
 {
     struct cop__said said = {.kind = COP__SAY_EVENT,
                              .stream = customer->stream,
                              .bytes = {bytes->data, bytes->length}};
     uint64_t stream = customer->stream;
-    if (customer->is_stale)
+    /* What was on its way from the node before it was attached comes now. */
+    if (customer->is_stale || (customer->wants_whole && !is_whole))
         return;
+    customer->wants_whole = false;
     int error = say(desk, customer->owner, &said);
     customer = find(desk, stream);
     if (error == 0 || customer == NULL)
@@ -354,7 +357,7 @@ void cop__desk_event(struct cop__desk *desk, uint64_t stream,
         customer->is_lost)
         return;
     if (event->kind == COP_STREAM_OUTPUT) {
-        pass_output(desk, customer, bytes);
+        pass_output(desk, customer, event->whole, bytes);
         customer = find(desk, stream);
         /* Packets that were turned away may be taken now. */
         if (customer != NULL && customer->parcel_count > 0)

@@ -73,8 +73,9 @@ struct cop__customer {
     bool is_attached;        /* and the node knows of it */
     bool is_told;            /* and it has heard that */
     bool is_stale;           /* an output did not reach it: it must be attached again */
-    bool is_lost;            /* it died: the node is to be told */
-    bool is_gone;            /* it is to hear `status`, and no more */
+    bool wants_whole; /* differences are still those to what the one before it had */
+    bool is_lost;     /* it died: the node is to be told */
+    bool is_gone;     /* it is to hear `status`, and no more */
     int status;
     uint64_t reached, reached_said;
     struct cop__parcel *parcels; /* in order */

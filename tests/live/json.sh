@@ -52,6 +52,7 @@ coppice group set some n[1-2]
 check coppice.group.v1 coppice group list --json
 check coppice.bcast.v1 coppice bcast --json -k 3 hello
 check coppice.agree.v1 coppice agree --json --count 2
+check coppice.stream.v1 coppice stream sum -n 7 --waves 12 --kill leaf --json
 check coppice.put.v1 coppice put --json "$0" "$scratch/put-%m"
 coppice kill n3
 check coppice.ps.v1 coppice ps --json n3

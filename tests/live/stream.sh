@@ -1,0 +1,32 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Streams of real processes: a leaf, an inner process, two that are next to each other, a whole
+# level, the root and the front-end are killed, alone and one after the other. What comes out
+# must be what was given, to the unit, and every complete wave aligned.
+. "$(dirname "$0")/lib.sh"
+
+# good WHAT VALUE: of the JSON in $out.
+good() { [ "$(field "$1")" = "$2" ] || die "$1 is not $2: $out"; }
+
+for what in sum union; do
+    expect 0 coppice stream $what --waves 60 --json
+    good exact true && good waves 60 && good living 8 && good misaligned 0
+    for kill in leaf inner pair level root front leaf,inner,root front,pair,root; do
+        expect 0 coppice stream $what --waves 60 --kill $kill --json
+        good exact true && good waves 60 && good misaligned 0
+    done
+done
+expect 0 coppice stream sum -n 13 --arity 3 --waves 40 --window 1 --kill 1+2,0+3 --json
+good exact true && good living 9
+
+coppice key new "$scratch/key"
+expect 0 coppice stream sum -n 7 --waves 40 --kill inner,root --key "$scratch/key" --json
+good exact true
+
+expect 2 coppice stream
+expect 2 coppice stream product
+expect 2 coppice stream sum --kill nobody
+expect 2 coppice stream sum --kill 14
+expect 2 coppice stream sum --kill root,front
+expect 2 coppice stream sum -n 3
+expect 1 coppice stream sum -n 4 --waves 4 --key "$scratch/none"

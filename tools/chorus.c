@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "chorus.h"
+
+#include "commands.h"
+#include "say.h"
+
+#include <coppice/error.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- giving ---------------------------------------------------------------------- */
+
+/* Counted before it is given, so that nobody can have more than was counted. */
+static int give_one(struct chorus *chorus, struct cop_run *run, uint64_t stream)
+{
+    uint8_t packet[CHORUS_PACKET_MAX];
+    struct chorus_note *note = &chorus->notes[chorus->config.self];
+    uint32_t length =
+        chorus->config.packet(chorus->config.self, chorus->given + 1, packet);
+    atomic_store(&note->given, chorus->given + 1);
+    int error = cop_stream_send(run, stream, packet, length);
+    if (error == 0)
+        chorus->given++;
+    else
+        atomic_store(&note->given, chorus->given);
+    return error;
+}
+
+static void on_stream(void *context, struct cop_run *run, uint64_t stream,
+                      const struct cop_stream_event *event)
+{
+    struct chorus *chorus = context;
+    if (event->kind == COP_STREAM_OPENED) {
+        chorus->given = event->wave;
+        atomic_store(&chorus->notes[chorus->config.self].began, event->wave);
+        atomic_store(&chorus->notes[chorus->config.self].given, event->wave);
+    }
+    if (event->kind == COP_STREAM_DOWN && chorus->config.answers)
+        give_one(chorus, run, stream);
+    if (event->kind != COP_STREAM_OPENED && event->kind != COP_STREAM_ROOM)
+        return;
+    while (chorus->given < chorus->config.waves && give_one(chorus, run, stream) == 0)
+        continue;
+}
+
+/* ---- members --------------------------------------------------------------------- */
+
+static int start(struct chorus *chorus, struct cop_run **out, char *why, size_t size)
+{
+    const struct chorus_config *config = &chorus->config;
+    struct cop_settings settings = {.size = sizeof settings,
+                                    .cluster = "chorus",
+                                    .instance = 1,
+                                    .addresses = chorus->addresses,
+                                    .count = config->n,
+                                    .self = config->self,
+                                    .shape = config->shape,
+                                    .detector = "connection",
+                                    .patience_ns = 120 * COP_SEC,
+                                    .listen_fd = chorus->listeners[config->self],
+                                    .key_file = config->key_file,
+                                    .insecure = config->key_file == NULL,
+                                    .context = chorus,
+                                    .on_stream = on_stream};
+    return cop_start_thread(&settings, out, why, size);
+}
+
+static void ignore_told(void *context, struct cop_run *run, uint64_t stream,
+                        const struct cop_stream_event *event)
+{
+    (void)context, (void)run, (void)stream, (void)event;
+}
+
+static int wait_for_view(struct cop_run *run)
+{
+    struct cop_view *view;
+    int error = cop_view_wait(run, 0, 180 * COP_SEC, &view);
+    if (error == 0)
+        cop_view_unref(view);
+    return error;
+}
+
+/* Never returns. Dies with whoever forked it. */
+_Noreturn static void serve(struct chorus *chorus, cop_id self, pid_t parent)
+{
+    struct cop_run *run;
+    char why[200];
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(EXIT_FAILED);
+    chorus->config.self = self;
+    for (uint32_t i = 0; i < chorus->config.n; i++)
+        if (i != self && chorus->listeners[i] >= 0)
+            close(chorus->listeners[i]);
+    if (start(chorus, &run, why, sizeof why) != 0) {
+        complain("member %" PRIu32 ": %s", self, why);
+        _exit(EXIT_FAILED);
+    }
+    if (self == chorus->config.opener) {
+        int error = wait_for_view(run);
+        if (error == 0)
+            error =
+                cop_stream_open(run, &chorus->config.options, ignore_told, NULL, NULL);
+        if (error)
+            complain("member %" PRIu32 ": %s", self, cop_strerror(error));
+    }
+    while (cop_state(run) != COP_RUN_OVER)
+        pause();
+    _exit(0);
+}
+
+static int fork_all(struct chorus *chorus)
+{
+    pid_t parent = getpid();
+    for (uint32_t i = 0; i < chorus->config.n; i++) {
+        if (i == chorus->config.self)
+            continue;
+        pid_t pid = fork();
+        if (pid < 0)
+            return fail(EXIT_FAILED, "no process for member %" PRIu32 ": %s", i,
+                        strerror(errno));
+        if (pid == 0)
+            serve(chorus, i, parent);
+        chorus->pids[i] = pid;
+        close(chorus->listeners[i]);
+        chorus->listeners[i] = -1;
+    }
+    return 0;
+}
+
+/* All listen before anybody is there, so nobody is missed. */
+static int listen_all(struct chorus *chorus)
+{
+    for (uint32_t i = 0; i < chorus->config.n; i++) {
+        struct sockaddr_in address = {.sin_family = AF_INET,
+                                      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        struct sockaddr *any = (struct sockaddr *)&address;
+        socklen_t length = sizeof address;
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        chorus->listeners[i] = fd;
+        if (fd < 0 || bind(fd, any, length) != 0 || listen(fd, SOMAXCONN) != 0 ||
+            getsockname(fd, any, &length) != 0)
+            return fail(EXIT_FAILED, "no socket for member %" PRIu32 ": %s", i,
+                        strerror(errno));
+        snprintf(chorus->texts[i], sizeof chorus->texts[i], "tcp:127.0.0.1:%u",
+                 (unsigned)ntohs(address.sin_port));
+        chorus->addresses[i] = chorus->texts[i];
+    }
+    return 0;
+}
+
+static int join(struct chorus *chorus)
+{
+    char why[200];
+    if (start(chorus, &chorus->run, why, sizeof why) != 0)
+        return fail(EXIT_FAILED, "member %" PRIu32 ": %s", chorus->config.self, why);
+    chorus->listeners[chorus->config.self] = -1;
+    int error = wait_for_view(chorus->run);
+    return error ? fail(EXIT_FAILED, "not all of %" PRIu32 " processes came: %s",
+                        chorus->config.n, cop_strerror(error))
+                 : 0;
+}
+
+int chorus_open(struct chorus *chorus, const struct chorus_config *config)
+{
+    *chorus = (struct chorus){.config = *config};
+    for (uint32_t i = 0; i < CHORUS_MAX; i++)
+        chorus->listeners[i] = -1;
+    void *shared = mmap(NULL, CHORUS_MAX * sizeof *chorus->notes,
+                        PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
+        return fail(EXIT_FAILED, "no shared memory: %s", strerror(errno));
+    chorus->notes = shared;
+    fflush(NULL);
+    int code = listen_all(chorus);
+    if (code == 0)
+        code = fork_all(chorus);
+    if (code == 0)
+        code = join(chorus);
+    if (code)
+        chorus_close(chorus);
+    return code;
+}
+
+/* ---- the end --------------------------------------------------------------------- */
+
+bool chorus_lives(const struct chorus *chorus, cop_id id)
+{
+    return id == chorus->config.self || (id < CHORUS_MAX && chorus->pids[id] != 0);
+}
+
+uint64_t chorus_given(const struct chorus *chorus, cop_id id)
+{
+    return atomic_load(&chorus->notes[id].given);
+}
+
+uint64_t chorus_began(const struct chorus *chorus, cop_id id)
+{
+    return atomic_load(&chorus->notes[id].began);
+}
+
+static void bury(struct chorus *chorus, cop_id id)
+{
+    while (waitpid(chorus->pids[id], NULL, 0) < 0 && errno == EINTR)
+        continue;
+    chorus->pids[id] = 0;
+}
+
+void chorus_kill(struct chorus *chorus, cop_id id)
+{
+    if (id == chorus->config.self || !chorus_lives(chorus, id))
+        return;
+    kill(chorus->pids[id], SIGKILL);
+    bury(chorus, id);
+}
+
+void chorus_close(struct chorus *chorus)
+{
+    cop_free(chorus->run);
+    chorus->run = NULL;
+    for (uint32_t i = 0; i < chorus->config.n; i++)
+        if (chorus->pids[i] != 0)
+            kill(chorus->pids[i], SIGKILL);
+    for (uint32_t i = 0; i < chorus->config.n; i++)
+        if (chorus->pids[i] != 0)
+            bury(chorus, i);
+    for (uint32_t i = 0; i < chorus->config.n; i++)
+        if (chorus->listeners[i] >= 0)
+            close(chorus->listeners[i]);
+    if (chorus->notes != NULL)
+        munmap(chorus->notes, CHORUS_MAX * sizeof *chorus->notes);
+    chorus->notes = NULL;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COP_TOOLS_CHORUS_H
+#define COP_TOOLS_CHORUS_H
+
+#include <coppice/run.h>
+#include <coppice/stream.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+
+/*
+ * A cluster for streams, of processes that are there for nothing else: this one is a member
+ * (`self`), and the others are forked and give packets until they are killed. Over TCP on the
+ * loopback. What each has given is counted in memory that all share, so that it is known of the
+ * dead, too.
+ */
+#define CHORUS_MAX 1024u
+#define CHORUS_STREAM 1u
+
+struct chorus;
+
+struct chorus_config {
+    uint32_t n;
+    cop_id self;          /* which member this process is */
+    const char *shape;    /* of the tree */
+    const char *key_file; /* TLS; NULL: in clear */
+    uint64_t waves;       /* packets that each back-end gives, at once; 0: none */
+    bool answers;         /* and one for each packet that comes down */
+    /* The packet of a wave: at most CHORUS_PACKET_MAX bytes, and how many. */
+    uint32_t (*packet)(cop_id id, uint64_t wave, uint8_t *out);
+    /* A member that is the front-end until it is killed, and takes what comes; NONE: nobody. */
+    cop_id opener;
+    struct cop_stream_options options; /* with which it opens */
+};
+#define CHORUS_PACKET_MAX 8192u
+
+/* In shared memory, one for each member. */
+struct chorus_note {
+    _Atomic uint64_t given; /* packets, or one more than were taken */
+    /* Waves that there had been when it was told of the stream: its first packet is the next. A
+     * process that is late may find some. */
+    _Atomic uint64_t began;
+};
+
+struct chorus {
+    struct chorus_config config;
+    struct cop_run *run;
+    struct chorus_note *notes;
+    int listeners[CHORUS_MAX];
+    char texts[CHORUS_MAX][32];
+    const char *addresses[CHORUS_MAX];
+    pid_t pids[CHORUS_MAX]; /* by member; 0: this one, or it was killed */
+    uint64_t given;         /* of this process */
+};
+
+/* All are members when this returns. 0, or EXIT_FAILED after one line; then all are gone. */
+int chorus_open(struct chorus *chorus, const struct chorus_config *config);
+void chorus_close(struct chorus *chorus);
+/* SIGKILL, and waits until it is gone. */
+void chorus_kill(struct chorus *chorus, cop_id id);
+bool chorus_lives(const struct chorus *chorus, cop_id id);
+/* The number of the last packet that a member has given, at the most, and of the last before
+ * its first. */
+uint64_t chorus_given(const struct chorus *chorus, cop_id id);
+uint64_t chorus_began(const struct chorus *chorus, cop_id id);
+
+#endif

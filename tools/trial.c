@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trial.h"
+
+#include "chorus.h"
+#include "commands.h"
+#include "say.h"
+
+#include <coppice/error.h>
+#include <coppice/filter.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Nothing takes that long; but a machine may be busy. */
+#define PATIENCE_S 120
+
+/* A number of packets that is none: what came out is no sum of first packets. */
+#define NOT_A_PREFIX UINT64_MAX
+
+struct trial {
+    const struct trial_config *config;
+    struct trial_result *result;
+    struct chorus chorus;
+    struct cop_tree tree;
+    bool is_killed[TRIAL_MEMBERS_MAX];
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    /* With the mutex. */
+    uint64_t wave; /* the last that came out */
+    uint64_t counts[TRIAL_MEMBERS_MAX];
+    bool is_done, is_closed;
+    int status;
+};
+
+/* ---- packets --------------------------------------------------------------------- */
+
+static uint64_t value_of(cop_id id, uint64_t wave) { return id + 1 + 31 * wave; }
+
+static uint64_t sum_of(cop_id id, uint64_t waves)
+{
+    return (id + 1) * waves + 31 * (waves * (waves + 1) / 2);
+}
+
+static void put_u64(uint8_t *out, uint64_t value)
+{
+    for (int i = 0; i < 8; i++)
+        out[i] = (uint8_t)(value >> (8 * i));
+}
+
+/* As many numbers as there are members up to this one, and all but the last are 0. */
+static uint32_t packet_of_sum(cop_id id, uint64_t wave, uint8_t *out)
+{
+    memset(out, 0, (size_t)id * 8);
+    put_u64(out + (size_t)id * 8, value_of(id, wave));
+    return (id + 1) * 8;
+}
+
+static uint32_t packet_of_union(cop_id id, uint64_t wave, uint8_t *out)
+{
+    put_u64(out, (uint64_t)id << 32 | wave);
+    return 8;
+}
+
+static uint64_t waves_of(const struct trial *trial, cop_id id, uint64_t sum)
+{
+    uint64_t most = chorus_given(&trial->chorus, id);
+    uint64_t began = chorus_began(&trial->chorus, id);
+    for (uint64_t k = began; k <= most; k++)
+        if (sum_of(id, k) - sum_of(id, began) == sum)
+            return k;
+    return NOT_A_PREFIX;
+}
+
+/* The number of the last packet of each that is in it. The total is for a person. */
+static uint64_t count_sums(const struct trial *trial, const struct cop_buf *result,
+                           uint64_t *counts)
+{
+    uint64_t total = 0;
+    for (cop_id id = 0; id < trial->config->n; id++) {
+        uint64_t sum = 0;
+        if ((size_t)id * 16 + 16 <= result->length)
+            sum = cop_filter_get_u64(result->data + (size_t)id * 16);
+        counts[id] = waves_of(trial, id, sum);
+        total += sum;
+    }
+    return total;
+}
+
+static uint64_t count_numbers(const struct trial *trial, const struct cop_buf *result,
+                              uint64_t *counts)
+{
+    uint64_t total = result->length / 8;
+    for (cop_id id = 0; id < trial->config->n; id++)
+        counts[id] = chorus_began(&trial->chorus, id);
+    for (uint64_t i = 0; i < total; i++) {
+        uint64_t number = cop_filter_get_u64(result->data + i * 8);
+        uint64_t id = number >> 32, wave = number & UINT32_MAX;
+        if (id >= trial->config->n)
+            continue;
+        if (counts[id] != NOT_A_PREFIX)
+            counts[id] = wave == counts[id] + 1 ? wave : NOT_A_PREFIX;
+    }
+    return total;
+}
+
+/* ---- what comes out -------------------------------------------------------------- */
+
+static bool is_back_end(const struct trial *trial, cop_id id)
+{
+    return cop_tree_child_count(&trial->tree, id) == 0;
+}
+
+/* Everybody with exactly so many packets; of the dead no more than they gave. */
+static bool is_aligned(const struct trial *trial, const uint64_t *counts, uint64_t wave)
+{
+    for (cop_id id = 0; id < trial->config->n; id++) {
+        bool is_good = counts[id] == wave;
+        if (!is_back_end(trial, id))
+            is_good = counts[id] == 0;
+        else if (trial->is_killed[id])
+            is_good = counts[id] <= chorus_given(&trial->chorus, id);
+        if (!is_good)
+            return false;
+    }
+    return true;
+}
+
+static void note_recovery(struct trial_result *result, uint64_t wave)
+{
+    for (uint32_t i = 0; i < result->kill_count; i++) {
+        struct trial_kill *one = &result->kills[i];
+        if (one->took_ns == 0 && one->at_ns != 0 && wave >= one->after)
+            one->took_ns = now_ns() - one->at_ns;
+    }
+}
+
+static void on_output(struct trial *trial, const struct cop_stream_event *event,
+                      const struct cop_buf *result)
+{
+    const struct trial_config *config = trial->config;
+    uint64_t counts[TRIAL_MEMBERS_MAX];
+    uint64_t total = config->kind == TRIAL_SUM ? count_sums(trial, result, counts)
+                                               : count_numbers(trial, result, counts);
+    pthread_mutex_lock(&trial->mutex);
+    struct trial_result *out = trial->result;
+    out->outputs++;
+    trial->wave = event->wave > trial->wave ? event->wave : trial->wave;
+    if (event->complete) {
+        out->completes++;
+        out->misaligned += !is_aligned(trial, counts, event->wave);
+        out->wave = event->wave;
+        out->total = total;
+        memcpy(trial->counts, counts, sizeof counts);
+        note_recovery(out, event->wave);
+    }
+    trial->is_done = event->complete && event->wave == config->waves;
+    pthread_cond_broadcast(&trial->changed);
+    pthread_mutex_unlock(&trial->mutex);
+    if (config->on_wave != NULL)
+        config->on_wave(config->context, event->wave, total, event->complete);
+}
+
+static void on_told(void *context, struct cop_run *run, uint64_t stream,
+                    const struct cop_stream_event *event)
+{
+    struct trial *trial = context;
+    struct cop_buf *result;
+    int error = 0;
+    if (event->kind == COP_STREAM_OUTPUT) {
+        error = cop_stream_result(run, stream, event, &result);
+        if (error == 0) {
+            on_output(trial, event, result);
+            cop_buf_unref(result);
+        }
+    }
+    if (event->kind != COP_STREAM_CLOSED && error == 0)
+        return;
+    pthread_mutex_lock(&trial->mutex);
+    trial->is_closed = true;
+    trial->status = error ? error : event->status;
+    pthread_cond_broadcast(&trial->changed);
+    pthread_mutex_unlock(&trial->mutex);
+}
+
+/* ---- who dies -------------------------------------------------------------------- */
+
+static bool is_inner(const struct trial *trial, cop_id id)
+{
+    return !is_back_end(trial, id) && id != trial->tree.root;
+}
+
+static bool may_die(const struct trial *trial, cop_id id)
+{
+    return id < trial->config->n - 1 && !trial->is_killed[id];
+}
+
+static void add_victim(const struct trial *trial, struct trial_kill *one, cop_id id)
+{
+    if (may_die(trial, id) && one->count < TRIAL_VICTIMS_MAX)
+        one->victims[one->count++] = id;
+}
+
+/* The root of the view, as it must be: the lowest that lives. */
+static cop_id living_root(const struct trial *trial)
+{
+    cop_id id = 0;
+    while (trial->is_killed[id])
+        id++;
+    return id;
+}
+
+static cop_id first_inner(const struct trial *trial)
+{
+    cop_id root = living_root(trial);
+    for (cop_id id = 0; id < trial->config->n; id++)
+        if (is_inner(trial, id) && may_die(trial, id) && id != root)
+            return id;
+    return COP_ID_NONE;
+}
+
+static void add_pair(const struct trial *trial, struct trial_kill *one)
+{
+    cop_id id = first_inner(trial);
+    if (id == COP_ID_NONE)
+        return;
+    add_victim(trial, one, id);
+    for (cop_id child = 0; child < trial->config->n && one->count < 2; child++)
+        if (child != id && cop_tree_parent(&trial->tree, child) == id)
+            add_victim(trial, one, child);
+}
+
+static void add_level(const struct trial *trial, struct trial_kill *one)
+{
+    for (cop_id id = 1; id < trial->config->n; id++)
+        if (cop_tree_parent(&trial->tree, id) == trial->tree.root)
+            add_victim(trial, one, id);
+}
+
+static void add_leaf(const struct trial *trial, struct trial_kill *one)
+{
+    for (cop_id id = trial->config->n; id-- > 0 && one->count == 0;)
+        if (is_back_end(trial, id))
+            add_victim(trial, one, id);
+}
+
+static int add_numbers(const struct trial *trial, struct trial_kill *one)
+{
+    char copy[sizeof one->what], *rest, *word;
+    snprintf(copy, sizeof copy, "%s", one->what);
+    for (word = strtok_r(copy, "+", &rest); word; word = strtok_r(NULL, "+", &rest)) {
+        uint64_t id;
+        if (parse_number(word, 0, trial->config->n - 2, &id) != 0)
+            return fail(
+                EXIT_USAGE,
+                "stream: --kill takes leaf, inner, pair, level, root, front, or "
+                "members from 0 to %" PRIu32 " with + between, not '%s'",
+                trial->config->n - 2, one->what);
+        add_victim(trial, one, (cop_id)id);
+    }
+    return 0;
+}
+
+static int choose_victims(const struct trial *trial, struct trial_kill *one)
+{
+    one->count = 0;
+    if (strcmp(one->what, "leaf") == 0)
+        add_leaf(trial, one);
+    else if (strcmp(one->what, "inner") == 0)
+        add_victim(trial, one, first_inner(trial));
+    else if (strcmp(one->what, "pair") == 0)
+        add_pair(trial, one);
+    else if (strcmp(one->what, "level") == 0)
+        add_level(trial, one);
+    else if (strcmp(one->what, "root") == 0)
+        add_victim(trial, one, living_root(trial));
+    else if (strcmp(one->what, "front") == 0)
+        add_victim(trial, one, trial->config->n - 2);
+    else
+        return add_numbers(trial, one);
+    return 0;
+}
+
+static int read_kills(const struct trial *trial)
+{
+    char copy[512], *rest = NULL, *word;
+    struct trial_result *result = trial->result;
+    if ((size_t)snprintf(copy, sizeof copy, "%s", trial->config->kills) >= sizeof copy)
+        return fail(EXIT_USAGE, "stream: --kill has too many words");
+    for (word = strtok_r(copy, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
+        if (result->kill_count == TRIAL_KILLS_MAX)
+            return fail(EXIT_USAGE, "stream: --kill takes at most %u words",
+                        TRIAL_KILLS_MAX);
+        struct trial_kill *one = &result->kills[result->kill_count++];
+        if ((size_t)snprintf(one->what, sizeof one->what, "%s", word) >=
+            sizeof one->what)
+            return fail(EXIT_USAGE, "stream: --kill: '%s' is too long", word);
+        int code = choose_victims(trial, one);
+        if (code)
+            return code;
+        if (strcmp(word, "front") == 0 && result->kill_count > 1)
+            return fail(EXIT_USAGE, "stream: of --kill, front comes first");
+    }
+    return 0;
+}
+
+/* ---- the course of it ------------------------------------------------------------ */
+
+static bool wait_for(struct trial *trial, uint64_t wave)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += PATIENCE_S;
+    int late = 0;
+    pthread_mutex_lock(&trial->mutex);
+    while (!trial->is_closed && late == 0 &&
+           (wave == 0 ? !trial->is_done : trial->wave < wave))
+        late = pthread_cond_timedwait(&trial->changed, &trial->mutex, &until);
+    bool is_good = !trial->is_closed && late == 0;
+    pthread_mutex_unlock(&trial->mutex);
+    return is_good;
+}
+
+/* A wave that nobody has given yet can only come out if everything works again. */
+static void strike(struct trial *trial, struct trial_kill *one)
+{
+    const struct trial_config *config = trial->config;
+    uint64_t most = 0;
+    choose_victims(trial, one);
+    pthread_mutex_lock(&trial->mutex);
+    one->wave = trial->wave;
+    pthread_mutex_unlock(&trial->mutex);
+    if (config->on_kill != NULL)
+        config->on_kill(config->context, one->what, one->wave);
+    cop_time at = now_ns();
+    for (uint32_t i = 0; i < one->count; i++) {
+        pthread_mutex_lock(&trial->mutex);
+        trial->is_killed[one->victims[i]] = true;
+        pthread_mutex_unlock(&trial->mutex);
+        chorus_kill(&trial->chorus, one->victims[i]);
+    }
+    for (cop_id id = 0; id < config->n; id++)
+        if (chorus_given(&trial->chorus, id) > most)
+            most = chorus_given(&trial->chorus, id);
+    pthread_mutex_lock(&trial->mutex);
+    one->after = most < config->waves ? most + 1 : config->waves;
+    one->at_ns = at;
+    pthread_mutex_unlock(&trial->mutex);
+}
+
+static struct cop_stream_options options_of(const struct trial_config *config,
+                                            bool is_kept)
+{
+    return (struct cop_stream_options){
+        .number = CHORUS_STREAM,
+        .filter = config->kind == TRIAL_SUM ? "sum" : "union",
+        .type = config->kind == TRIAL_SUM ? "u64[]" : "u64",
+        .flags = COP_STREAM_LEAVES | (is_kept ? COP_STREAM_KEEP : 0),
+        .window = config->window};
+}
+
+/* The front-end is another process at first, and is killed when all have begun. */
+static int lose_first_front(struct trial *trial, struct trial_kill *one)
+{
+    struct timespec pause = {0, 1000000};
+    for (cop_id id = 0; id < trial->config->n; id++)
+        for (uint32_t turns = 0;
+             is_back_end(trial, id) && chorus_given(&trial->chorus, id) < 2; turns++) {
+            if (turns > PATIENCE_S * 1000)
+                return fail(EXIT_FAILED, "the first front-end gets nothing");
+            nanosleep(&pause, NULL);
+        }
+    strike(trial, one);
+    return 0;
+}
+
+static int explain(const struct trial *trial)
+{
+    if (trial->is_closed)
+        return fail(EXIT_FAILED, "the stream ended at wave %" PRIu64 ": %s",
+                    trial->wave, cop_strerror(trial->status));
+    return fail(EXIT_FAILED,
+                "wave %" PRIu64 " of %" PRIu64 " was the last to come out in time",
+                trial->wave, trial->config->waves);
+}
+
+static int run_stream(struct trial *trial)
+{
+    struct trial_result *result = trial->result;
+    bool moves = result->kill_count > 0 && strcmp(result->kills[0].what, "front") == 0;
+    struct cop_stream_options options = options_of(trial->config, moves);
+    uint64_t step = trial->config->waves / (result->kill_count + 1);
+    int code = moves ? lose_first_front(trial, &result->kills[0]) : 0;
+    if (code)
+        return code;
+    int error = cop_stream_open(trial->chorus.run, &options, on_told, trial, NULL);
+    if (error)
+        return fail(EXIT_FAILED, "no stream: %s", cop_strerror(error));
+    for (uint32_t i = moves ? 1 : 0; i < result->kill_count; i++) {
+        if (!wait_for(trial, step * (i + 1)))
+            return explain(trial);
+        strike(trial, &result->kills[i]);
+    }
+    return wait_for(trial, 0) ? 0 : explain(trial);
+}
+
+/* What should be: all of the living, and of the dead the packets that are in. */
+static void judge(struct trial *trial)
+{
+    struct trial_result *result = trial->result;
+    bool is_good = result->misaligned == 0;
+    for (cop_id id = 0; id < trial->config->n; id++) {
+        if (!is_back_end(trial, id))
+            continue;
+        result->back_ends++;
+        result->living += !trial->is_killed[id];
+        uint64_t count = trial->counts[id];
+        if (trial->is_killed[id] && count != NOT_A_PREFIX) {
+            result->kept += count - chorus_began(&trial->chorus, id);
+            result->lost_most +=
+                chorus_given(&trial->chorus, id) - chorus_began(&trial->chorus, id);
+        } else if (count != trial->config->waves) {
+            is_good = false;
+            count = trial->config->waves;
+        }
+        uint64_t began = chorus_began(&trial->chorus, id);
+        result->expected += trial->config->kind == TRIAL_SUM
+                                ? sum_of(id, count) - sum_of(id, began)
+                                : count - began;
+    }
+    result->is_exact = is_good && result->expected == result->total;
+}
+
+static int run_trial(struct trial *trial)
+{
+    const struct trial_config *config = trial->config;
+    char shape[32];
+    struct chorus_config chorus = {
+        .n = config->n,
+        .self = config->n - 1,
+        .shape = shape,
+        .key_file = config->key_file,
+        .waves = config->waves,
+        .packet = config->kind == TRIAL_SUM ? packet_of_sum : packet_of_union,
+        .opener = COP_ID_NONE,
+        .options = options_of(config, true)};
+    snprintf(shape, sizeof shape, "kary:%" PRIu32, config->arity);
+    int code = read_kills(trial);
+    if (code)
+        return code;
+    if (trial->result->kill_count > 0 &&
+        strcmp(trial->result->kills[0].what, "front") == 0)
+        chorus.opener = config->n - 2;
+    code = chorus_open(&trial->chorus, &chorus);
+    if (code)
+        return code;
+    cop_time begun = now_ns();
+    code = run_stream(trial);
+    trial->result->elapsed_ns = now_ns() - begun;
+    if (code == 0)
+        judge(trial);
+    /* Also ends callbacks, which may be under way. */
+    chorus_close(&trial->chorus);
+    return code;
+}
+
+int trial_run(const struct trial_config *config, struct trial_result *out)
+{
+    struct trial *trial = calloc(1, sizeof *trial);
+    if (trial == NULL)
+        return fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
+    *out = (struct trial_result){0};
+    trial->config = config;
+    trial->result = out;
+    trial->tree = (struct cop_tree){.n = config->n};
+    int error = cop_shape_make(COP_SHAPE_KARY, config->arity, &trial->tree.shape);
+    pthread_mutex_init(&trial->mutex, NULL);
+    pthread_cond_init(&trial->changed, NULL);
+    int code =
+        error ? fail(EXIT_USAGE, "stream: no tree of arity %" PRIu32, config->arity)
+              : run_trial(trial);
+    pthread_mutex_destroy(&trial->mutex);
+    pthread_cond_destroy(&trial->changed);
+    free(trial);
+    return code;
+}
