@@ -12,9 +12,10 @@
 /* `coppice explore`: everything that can happen in a small cluster. */
 
 struct options {
-    const char *protocol, *shape, *algorithm, *quorum;
+    const char *protocol, *shape, *algorithm, *quorum, *stream;
     uint64_t nodes, root, crashes, lies, depth, memory_mib, agreements;
     bool promote, free, outcome, timers, all_orders, as_json;
+    struct cop_sim_stream the_stream; /* as `stream` says; none: without waves */
 };
 
 /* The sum over all trees that were explored. */
@@ -32,7 +33,30 @@ static bool is_agree(const struct options *options)
     return strcmp(options->protocol, "agree") == 0;
 }
 
-/* Agreement is to survive the death of all but one, so by default any side goes on. */
+static bool is_stream(const struct options *options)
+{
+    return strcmp(options->protocol, "stream") == 0;
+}
+
+/* The words are those of a script. */
+static int parse_stream(struct options *options)
+{
+    struct cop_sim_script script;
+    char text[256];
+    char message[200];
+    int length = snprintf(text, sizeof(text), "nodes 1\nviews none\nstream %s\n",
+                          options->stream);
+    if (length >= (int)sizeof(text))
+        return fail(EXIT_USAGE, "explore: --stream is too long");
+    if (cop_sim_script_parse(text, &script, message, sizeof(message)) != 0)
+        return fail(EXIT_USAGE, "explore: --stream '%s': %s", options->stream, message);
+    options->the_stream = script.config.stream;
+    cop_sim_script_free(&script);
+    return EXIT_DONE;
+}
+
+/* Agreement and streams are to survive the death of all but one, so by default any side
+ * goes on. */
 static enum cop_quorum quorum_of(const struct options *options)
 {
     if (strcmp(options->protocol, "probe") == 0)
@@ -40,7 +64,8 @@ static enum cop_quorum quorum_of(const struct options *options)
     if (options->quorum)
         return strcmp(options->quorum, "none") == 0 ? COP_QUORUM_NONE
                                                     : COP_QUORUM_MAJORITY;
-    return is_agree(options) ? COP_QUORUM_NONE : COP_QUORUM_MAJORITY;
+    return is_agree(options) || is_stream(options) ? COP_QUORUM_NONE
+                                                   : COP_QUORUM_MAJORITY;
 }
 
 static enum cop_algorithm algorithm_of(const struct options *options)
@@ -134,6 +159,7 @@ static int explore_tree(const struct options *options, const struct cop_shape *s
         .free = options->free,
         .outcome = options->outcome,
         .coll = strcmp(options->protocol, "coll") == 0,
+        .stream = options->the_stream,
         .timers = options->timers,
         .reduce = !options->all_orders,
         .depth_max = (uint32_t)options->depth,
@@ -233,10 +259,11 @@ static int run(const struct options *options)
     enum cop_algorithm algorithm;
     if (strcmp(options->protocol, "probe") != 0 &&
         strcmp(options->protocol, "member") != 0 &&
-        strcmp(options->protocol, "coll") != 0 && !is_agree(options))
+        strcmp(options->protocol, "coll") != 0 && !is_agree(options) &&
+        !is_stream(options))
         return fail(EXIT_USAGE,
-                    "explore: unknown protocol '%s': there are probe, member, agree "
-                    "and coll",
+                    "explore: unknown protocol '%s': there are probe, member, agree, "
+                    "coll and stream",
                     options->protocol);
     if (cop_algorithm_parse(options->algorithm, &algorithm) != 0)
         return fail(EXIT_USAGE,
@@ -270,12 +297,13 @@ int cmd_explore(int argc, char **argv)
     struct options options = {.protocol = "probe",
                               .shape = "all",
                               .algorithm = "early",
+                              .stream = "sum waves 1 window 1 downs 1",
                               .agreements = 1,
                               .nodes = 4,
                               .crashes = 1,
                               .memory_mib = 4096};
     const struct args_option table[] = {
-        {0, "protocol", "NAME", "what the nodes do: probe, member, agree, coll",
+        {0, "protocol", "NAME", "what the nodes do: probe, member, agree, coll, stream",
          ARGS_TEXT, &options.protocol, 0, 0},
         {0, "algorithm", "NAME", "of agree: early, strict, tree, linear, allreduce",
          ARGS_TEXT, &options.algorithm, 0, 0},
@@ -285,7 +313,10 @@ int cmd_explore(int argc, char **argv)
          &options.promote, 0, 0},
         {0, "free", NULL, "agree: and then everyone gives the group back", ARGS_FLAG,
          &options.free, 0, 0},
-        {0, "quorum", "Q", "majority (member) or none (agree)", ARGS_TEXT,
+        {0, "stream", "STREAM",
+         "of stream, as in scripts: 'sum waves 1 window 1 downs 1'", ARGS_TEXT,
+         &options.stream, 0, 0},
+        {0, "quorum", "Q", "majority (member) or none (agree, stream)", ARGS_TEXT,
          &options.quorum, 0, 0},
         {'n', "nodes", "N", "how many nodes", ARGS_NUMBER, &options.nodes, 1,
          COP_SIM_EXPLORE_NODES},
@@ -324,5 +355,6 @@ int cmd_explore(int argc, char **argv)
     int code;
     if (!args_parse(&args, argc, argv, &code))
         return code;
-    return run(&options);
+    code = is_stream(&options) ? parse_stream(&options) : EXIT_DONE;
+    return code == EXIT_DONE ? run(&options) : code;
 }

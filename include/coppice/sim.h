@@ -575,11 +575,13 @@ struct cop_sim_explore {
     bool promote;
     bool free; /* and the group is given back after them */
     bool outcome;
-    bool coll;           /* a broadcast to all, with HEAL, instead of a probe */
-    bool timers;         /* timers fire at any time */
-    bool reduce;         /* partial-order reduction by sleep sets */
-    uint32_t depth_max;  /* 0: no bound */
-    uint64_t memory_max; /* bytes; 0: 4 GiB */
+    bool coll; /* a broadcast to all, with HEAL, instead of a probe */
+    struct cop_sim_stream stream; /* with views: a stream, if it has waves; at once what
+                                     can be given, taken and sent is */
+    bool timers;                  /* timers fire at any time */
+    bool reduce;                  /* partial-order reduction by sleep sets */
+    uint32_t depth_max;           /* 0: no bound */
+    uint64_t memory_max;          /* bytes; 0: 4 GiB */
     const struct cop_sim_actor *actor;             /* NULL: the real node */
     const struct cop_sim_checker *const *checkers; /* NULL: those of this header */
     /* Tells how far it is, now and then; false ends it. May be NULL. */

@@ -523,11 +523,20 @@ static uint64_t digest_state(const void *of)
     struct cop__digest digest;
     cop__digest_init(&digest);
     cop__digest_word(&digest, state->taken);
+    uint64_t lives = 0; /* in whatever order they came */
     for (uint32_t i = 0; i < state->count; i++) {
-        cop__digest_word(&digest, state->lives[i].id);
-        cop__digest_word(&digest, state->lives[i].count);
-        cop__digest_word(&digest, state->lives[i].down);
+        struct cop__digest one;
+        cop__digest_init(&one);
+        cop__digest_word(&one, state->lives[i].id);
+        cop__digest_word(&one, state->lives[i].incarnation);
+        cop__digest_word(&one, state->lives[i].count);
+        cop__digest_word(&one, state->lives[i].down);
+        lives += cop__digest_value(&one);
     }
+    cop__digest_word(&digest, lives);
+    cop__digest_word(&digest, state->parted);
+    for (uint32_t i = 0; i < state->nodes; i++)
+        cop__digest_word(&digest, state->sides[i].excluded);
     for (uint32_t i = 0; i < state->nodes; i++) {
         const struct told *told = &state->told[i];
         cop__digest_word(&digest, told->wave << 1 | told->complete);

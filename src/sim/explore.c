@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/explore.h"
 
+#include <coppice/filter.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +16,8 @@
  * takes from ways towards it and appends to ways from it. Having tried t and then u at a
  * state, the order u, t leads where t, u led; so t sleeps in the state behind u, until a move
  * at the same node wakes it. Submissions, ticks, crashes and lies change what all share
- * (time, budgets, who can be reached): they sleep nowhere and wake everybody.
+ * (time, budgets, who can be reached): they sleep nowhere and wake everybody. So do steps that have
+ * to do with the front-end of a stream.
  *
  * Together with stored states, sleep sets are only sound under this rule: a state keeps the
  * set with which it was expanded; when it is reached again with a smaller set, the moves in
@@ -40,6 +43,7 @@ struct search {
     uint32_t path_length, path_capacity;
     struct cop_sim_explored *out;
     bool stopped, bounded;
+    bool touched; /* by the last move: what all share */
     int error;
 };
 
@@ -201,6 +205,9 @@ static uint32_t try_move(struct search *search, uint32_t state, struct cop__move
     cop__world_apply(world, move);
     search->out->transitions++;
     uint32_t sends = world->sends;
+    search->touched = world->touched;
+    if (world->touched)
+        behind = (struct cop__moves){{0, 0}};
     if (world->sim.failure[0])
         found(search, world, &move);
     else
@@ -258,6 +265,7 @@ static void expand(struct search *search, const struct job *job)
         if (job->all && sleeper && cop__moves_has(&sleep, n, moves[i]))
             continue;
         uint32_t sends = try_move(search, job->state, moves[i], sleep);
+        sleeper = sleeper && !search->touched;
         if (crashes)
             try_cuts(search, job->state, moves[i], sends);
         if (sleeper && search->config->reduce)
@@ -322,7 +330,9 @@ int cop_sim_explore(const struct cop_sim_explore *config, struct cop_sim_explore
     struct cop_sim_explored explored;
     memset(&explored, 0, sizeof(explored));
     if (config->nodes == 0 || config->nodes > COP_SIM_EXPLORE_NODES ||
-        config->root >= config->nodes)
+        config->root >= config->nodes ||
+        (config->stream.waves && (config->quorum == COP_QUORUM_FIXED ||
+                                  !cop_filter_find(config->stream.filter))))
         return COP_EINVAL;
     struct search search = {.config = config, .out = &explored};
     run(&search);

@@ -50,6 +50,15 @@ struct cop__way {
     uint32_t first, count, capacity;
 };
 
+/* The front-end of a stream. */
+struct cop__front {
+    cop_id at;              /* the root where it is; NONE: nowhere */
+    cop_epoch epoch;        /* of the view that made that root */
+    uint64_t seen, taken;   /* waves */
+    uint64_t sent, reached; /* packets down */
+    bool waits;             /* it was told to wait with the next */
+};
+
 /*
  * A small cluster whose next step somebody else chooses. It is a struct cop_sim with nodes
  * and checkers but without queue and network.
@@ -68,6 +77,10 @@ struct cop__world {
     uint32_t sends;                /* of the last step */
     struct cop__answer answers[COP__X_ANSWERS];
     uint32_t answer_count;
+    struct cop_stream_options options;
+    struct cop__front front;
+    bool gives[COP__X_NODES]; /* its back-end has room */
+    bool touched;             /* the last step had to do with the front-end */
     uint64_t steps;
     bool started;
     bool quiet; /* connections are made without PEER_UP: the start */
@@ -85,6 +98,20 @@ void cop__world_apply(struct cop__world *world, struct cop__move move);
 void cop__world_digest(const struct cop__world *world, uint64_t out[2]);
 void cop__world_print_move(const struct cop__world *world, struct cop__move move,
                            char *out, size_t size);
+
+/* A step of a node, and what comes of it. What the node said. */
+int cop__world_step(struct cop__world *world, uint32_t id, struct cop_event *event,
+                    uint8_t cut);
+
+/* ---- explore_stream.c ------------------------------------------------------------ */
+
+void cop__world_open_stream(struct cop__world *world);
+void cop__world_hear_stream(struct cop__world *world, uint32_t id,
+                            const struct cop_effect *effect);
+/* Front-end and back-end at this node do what they can. */
+void cop__world_serve(struct cop__world *world, uint32_t id, uint8_t cut);
+void cop__world_digest_stream(const struct cop__world *world,
+                              struct cop__digest *digest);
 
 /* ---- explore_set.c --------------------------------------------------------------- */
 

@@ -159,6 +159,8 @@ static void carry(struct cop__world *world, uint32_t id, uint8_t cut)
             cop__sim_after_complete(&world->sim, id, effect);
         } else if (effect->kind == COP_EFFECT_UPCALL) {
             hear_upcall(world, id, effect);
+        } else if (effect->kind == COP_EFFECT_STREAM) {
+            cop__world_hear_stream(world, id, effect);
         } else if (effect->kind == COP_EFFECT_VIEW) {
             cop__sim_after_view(&world->sim, id, effect->view);
         } else if (effect->kind == COP_EFFECT_OUT) {
@@ -169,9 +171,8 @@ static void carry(struct cop__world *world, uint32_t id, uint8_t cut)
     }
 }
 
-/* What the node said of it. */
-static int step(struct cop__world *world, uint32_t id, struct cop_event *event,
-                uint8_t cut)
+int cop__world_step(struct cop__world *world, uint32_t id, struct cop_event *event,
+                    uint8_t cut)
 {
     struct cop_sim *sim = &world->sim;
     event->now = sim->now;
@@ -201,7 +202,7 @@ static void answer_all(struct cop__world *world, uint32_t id, uint8_t cut)
         cop__service_request(&world->sim, id, &world->answers[i]);
         struct cop_event event = {.kind = COP_EVENT_SUBMIT,
                                   .request = &world->sim.ask.request};
-        step(world, id, &event, left);
+        cop__world_step(world, id, &event, left);
         world->sends += sends;
     }
     world->answer_count = 0;
@@ -225,7 +226,7 @@ static void submit(struct cop__world *world, struct cop__move move)
         event.request = cop__service_prepare(&world->sim, &action);
     }
     world->started = true;
-    step(world, move.a, &event, move.cut);
+    cop__world_step(world, move.a, &event, move.cut);
 }
 
 /* Four bits for each member, as everywhere in the simulator. */
@@ -247,7 +248,7 @@ static void call_agreement(struct cop__world *world, struct cop__move move)
         request.token = cop__agree_token(1, COP__AGREE_FREED);
     }
     /* Refused while the one before is under way: then this was nothing. */
-    world->called[move.a] += step(world, move.a, &event, move.cut) == 0;
+    world->called[move.a] += cop__world_step(world, move.a, &event, move.cut) == 0;
 }
 
 static void receive(struct cop__world *world, struct cop__move move)
@@ -276,7 +277,7 @@ static void receive(struct cop__world *world, struct cop__move move)
         event.why = (enum cop_down)item.word;
         world->told[move.a][move.b] = false;
     }
-    step(world, move.a, &event, move.cut);
+    cop__world_step(world, move.a, &event, move.cut);
     cop_buf_unref(item.payload);
 }
 
@@ -285,7 +286,7 @@ static void hear_down(struct cop__world *world, struct cop__move move,
 {
     struct cop_event event = {.kind = COP_EVENT_PEER_DOWN, .peer = move.b, .why = why};
     world->told[move.a][move.b] = false;
-    step(world, move.a, &event, move.cut);
+    cop__world_step(world, move.a, &event, move.cut);
 }
 
 static void tick(struct cop__world *world, struct cop__move move)
@@ -294,7 +295,7 @@ static void tick(struct cop__world *world, struct cop__move move)
     cop_time deadline = world->sim.actor->deadline(world->nodes[move.a].actor);
     if (deadline > world->sim.now)
         world->sim.now = deadline;
-    step(world, move.a, &event, move.cut);
+    cop__world_step(world, move.a, &event, move.cut);
 }
 
 static void apply(struct cop__world *world, struct cop__move move)
@@ -332,8 +333,10 @@ static void apply(struct cop__world *world, struct cop__move move)
 void cop__world_apply(struct cop__world *world, struct cop__move move)
 {
     world->answer_count = 0;
+    world->touched = false;
     apply(world, move);
     answer_all(world, move.a, move.cut);
+    cop__world_serve(world, move.a, move.cut);
 }
 
 static void add(struct cop__move *moves, uint32_t *count, enum cop__move_kind kind,
@@ -438,6 +441,7 @@ void cop__world_digest(const struct cop__world *world, uint64_t out[2])
         }
         cop__digest_word(&digest, flags);
     }
+    cop__world_digest_stream(world, &digest);
     for (uint32_t i = 0; i < world->sim.checker_count; i++) {
         if (world->sim.checkers[i]->digest)
             cop__digest_word(&digest,
@@ -533,7 +537,7 @@ static void make_groups(struct cop__world *world)
                                   .new_group = &group};
     for (uint32_t id = 0; id < n && world->config->agreements; id++) {
         struct cop_event event = {.kind = COP_EVENT_SUBMIT, .request = &request};
-        step(world, id, &event, COP__MOVE_WHOLE);
+        cop__world_step(world, id, &event, COP__MOVE_WHOLE);
     }
 }
 
@@ -550,9 +554,10 @@ static int populate(struct cop__world *world)
     world->quiet = true;
     for (uint32_t id = 0; id < n; id++) {
         struct cop_event event = {.kind = COP_EVENT_TICK};
-        step(world, id, &event, COP__MOVE_WHOLE);
+        cop__world_step(world, id, &event, COP__MOVE_WHOLE);
     }
     make_groups(world);
+    cop__world_open_stream(world);
     world->quiet = false;
     return 0;
 }
@@ -568,6 +573,9 @@ int cop__world_create(const struct cop_sim_explore *config, struct cop__world **
     const struct cop_sim_checker *const agreeing[] = {cop_sim_checker_node(),
                                                       cop_sim_checker_member(),
                                                       cop_sim_checker_agree(), NULL};
+    const struct cop_sim_checker *const streaming[] = {cop_sim_checker_node(),
+                                                       cop_sim_checker_member(),
+                                                       cop_sim_checker_stream(), NULL};
     bool views = config->quorum != COP_QUORUM_FIXED;
     struct cop__world *world = calloc(1, sizeof(*world));
     if (!world)
@@ -580,11 +588,13 @@ int cop__world_create(const struct cop_sim_explore *config, struct cop__world **
     world->sim.config.nodes = config->nodes;
     world->sim.config.flags = COP_SIM_CHECK;
     world->sim.config.quorum = config->quorum;
-    world->sim.config.checkers = config->checkers     ? config->checkers
-                                 : config->agreements ? agreeing
-                                 : views              ? with_views
-                                 : config->coll       ? collective
-                                                      : checkers;
+    world->sim.config.stream = config->stream;
+    world->sim.config.checkers = config->checkers       ? config->checkers
+                                 : config->stream.waves ? streaming
+                                 : config->agreements   ? agreeing
+                                 : views                ? with_views
+                                 : config->coll         ? collective
+                                                        : checkers;
     world->started = views;
     world->sim.settled = views; /* what ends here has heard of everything */
     world->sim.actor = config->actor ? config->actor : cop_sim_actor_node();

@@ -137,6 +137,41 @@ static void test_zones(void **state)
             }
 }
 
+/* ---- all schedules --------------------------------------------------------------- */
+
+static void explore(uint32_t nodes, uint32_t crashes, const char *shape,
+                    const char *filter, uint32_t waves)
+{
+    struct cop_sim_explored explored;
+    struct cop_sim_explore config = {
+        .nodes = nodes,
+        .crashes = crashes,
+        .quorum = COP_QUORUM_NONE,
+        .reduce = true,
+        .stream = {.waves = waves, .window = 1, .downs = 1},
+    };
+    snprintf(config.stream.filter, sizeof(config.stream.filter), "%s", filter);
+    assert_int_equal(cop_shape_parse(shape, &config.shape, NULL, 0), 0);
+    assert_int_equal(cop_sim_explore(&config, &explored), 0);
+    if (explored.failure[0])
+        print_error("%s: %s\n%s", shape, explored.failure, explored.schedule);
+    assert_string_equal(explored.failure, "");
+    assert_true(explored.exhausted);
+    assert_true(explored.terminals > 1);
+    free(explored.schedule);
+}
+
+/* Every order of deliveries and every death, in both trees of three. */
+static void test_explorer(void **state)
+{
+    (void)state;
+    explore(2, 1, "flat", "sum", 2);
+    explore(2, 1, "flat", "union", 2);
+    seeds_skip_if_brief();
+    explore(3, 1, "chain", "sum", 1);
+    explore(3, 1, "flat", "union", 1);
+}
+
 /* ---- departed -------------------------------------------------------------------- */
 
 /* What the last root has of lost leaves. */
@@ -316,6 +351,7 @@ int main(void)
         cmocka_unit_test(test_deaths_sum),
         cmocka_unit_test(test_deaths_union),
         cmocka_unit_test(test_zones),
+        cmocka_unit_test(test_explorer),
         cmocka_unit_test(test_values_of_lost_leaves_stay),
         cmocka_unit_test(test_joining_and_returning),
         cmocka_unit_test(test_found_by_seeds),
