@@ -1,20 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "args.h"
 #include "commands.h"
-#include "local.h"
+#include "hosts_run.h"
 
 int cmd_down(int argc, char **argv)
 {
     const char *name = NULL;
+    bool force = false;
     const struct args_option options[] = {
         {0, "name", "NAME", "of the cluster", ARGS_TEXT, &name, 0, 0},
+        {0, "force", NULL, "forget hosts that cannot be reached", ARGS_FLAG, &force, 0,
+         0},
         {0},
     };
     struct args args = {
         .name = "down",
-        .usage = "[--name NAME]",
+        .usage = "[options]",
         .text =
-            "Stops a local cluster, and returns when its processes and files are gone.",
+            "Stops a cluster that was started here, on this machine or on hosts, and\n"
+            "returns when its processes and files are gone. Hosts that cannot be "
+            "reached\n"
+            "are named, and the others go on.",
         .options = options,
     };
     struct settings settings;
@@ -22,5 +28,8 @@ int cmd_down(int argc, char **argv)
     if (!args_parse(&args, argc, argv, &code))
         return code;
     code = local_settings(&settings, name);
-    return code ? code : local_down(settings_name(&settings));
+    if (code)
+        return code;
+    const char *which = settings_name(&settings);
+    return hosts_is(which) ? hosts_down(which, force) : local_down(which);
 }

@@ -22,7 +22,8 @@ struct options {
 
 static const char *state_name(enum member_state state)
 {
-    static const char *const names[] = {"starting", "running", "stopped", "dead"};
+    static const char *const names[] = {"starting", "running", "stopped", "dead",
+                                        "unreachable"};
     return names[state];
 }
 
@@ -36,7 +37,7 @@ static const char *state_of(const struct member_status *status)
 
 static enum colour state_colour(enum member_state state)
 {
-    static const enum colour colours[] = {YELLOW, GREEN, YELLOW, RED};
+    static const enum colour colours[] = {YELLOW, GREEN, YELLOW, RED, RED};
     return colours[state];
 }
 
@@ -76,6 +77,8 @@ static void fill_row(const struct local *local, const struct list_reply *list,
     cluster_address_text(&local->cluster, id, row->address, sizeof row->address);
     if (row->status->state == MEMBER_DEAD)
         crew_print_end(row->status->wait_status, row->end, sizeof row->end);
+    else if (local->hosts != NULL)
+        row->use = row->status->use;
     else if (!process_use(row->status->pid, &row->use))
         row->use = (struct process_use){0};
 }
@@ -86,7 +89,9 @@ static void print_row(const struct row *row)
     printf("%-10s %s%-9s%s %5s ", row->name, colour(stdout, state_colour(state)),
            state_of(row->status), colour(stdout, PLAIN),
            row->role[0] ? row->role : "-");
-    if (state == MEMBER_DEAD)
+    if (state == MEMBER_UNREACHABLE)
+        printf("%8s %9s  %s\n", "-", "-", row->address);
+    else if (state == MEMBER_DEAD)
         printf("%8s %9s  %s (%s)\n", "-", "-", row->address, row->end);
     else
         printf("%8" PRIu32 " %5" PRIu64 " KiB  %s\n", row->status->pid,
@@ -124,7 +129,8 @@ static int print_summary(const struct local *local, const struct list_reply *lis
 {
     printf("%" PRIu32 " member%s:", ids->count, ids->count == 1 ? "" : "s");
     const char *separator = " ";
-    for (enum member_state state = MEMBER_STARTING; state <= MEMBER_DEAD; state++) {
+    for (enum member_state state = MEMBER_STARTING; state <= MEMBER_UNREACHABLE;
+         state++) {
         struct cop_ranks some = {0};
         int error = 0;
         for (uint32_t i = 0; i < ids->count && !error; i++)
@@ -287,6 +293,9 @@ static int run(const char *name, const struct options *options, const struct arg
         if (has_view)
             roll_free(&roll);
     }
+    for (uint32_t i = 0; i < list.count && code == 0; i++)
+        if (list.members[i].state == MEMBER_UNREACHABLE)
+            code = EXIT_FAILED;
     list_reply_free(&list);
     cop_ranks_free(&ids);
     local_close(&local);

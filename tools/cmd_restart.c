@@ -3,35 +3,8 @@
 #include "asker.h"
 #include "commands.h"
 #include "local.h"
-#include "say.h"
 
-#include <coppice/error.h>
 #include <limits.h>
-#include <stdlib.h>
-
-#define RESTART_TIMEOUT_NS (60 * COP_SEC)
-
-/* The keeper answers with those that did not come back, and those that are not let in. */
-static int check_reply(const struct local *local, const struct client_reply *reply)
-{
-    struct restart_reply got;
-    if (restart_reply_decode(reply->body, &got) != 0)
-        return fail(EXIT_FAILED, "the keeper says something unintelligible");
-    int code = 0;
-    const struct cop_ranks *ids = got.failed.count > 0 ? &got.failed : &got.waiting;
-    char *names = cluster_fold(&local->cluster, ids->items, ids->count);
-    if (got.failed.count > 0)
-        code = fail(EXIT_FAILED, "could not be started: %s; see %s/log",
-                    names ? names : "?", local->dir.path);
-    else if (got.waiting.count > 0)
-        code = fail(EXIT_REFUSED,
-                    "started, but not in the view: %s; too few members are left to "
-                    "let them in, or the guard holds removals",
-                    names ? names : "?");
-    free(names);
-    restart_reply_free(&got);
-    return code;
-}
 
 /* Whoever has the latest view of those that came back. */
 static cop_id find_latest(const struct local *local, const struct cop_ranks *ids)
@@ -69,14 +42,7 @@ static void settle(const struct local *local, const struct cop_ranks *ids)
 
 static int restart(struct local *local, const struct cop_ranks *ids)
 {
-    struct client_reply reply;
-    struct cop_buf *body = ids_encode(0, ids->items, ids->count);
-    if (body == NULL)
-        return fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
-    int code = local_call(local, VERB_RESTART, body, RESTART_TIMEOUT_NS, &reply);
-    cop_buf_unref(body);
-    if (code == 0)
-        code = check_reply(local, &reply);
+    int code = local_restart(local, ids);
     if (code == 0)
         settle(local, ids);
     return code;

@@ -2,19 +2,35 @@
 #include "args.h"
 #include "commands.h"
 #include "exec_allow.h"
+#include "hosts.h"
+#include "hosts_up.h"
 #include "json.h"
 #include "local.h"
 #include "say.h"
 
+#include <coppice/error.h>
 #include <inttypes.h>
+#include <stdlib.h>
+
+/* What was typed beside the settings. */
+struct options {
+    uint64_t n, fanout;
+    cop_time patience_ns;
+    const char *config, *allow_exec;
+    bool insecure, keep_going, print, as_json;
+};
+
+/* How long hosts may take to start, all of them. */
+#define PATIENCE_NS (60 * COP_SEC)
+#define FANOUT_MAX 1024u
 
 static void print_result(const struct settings *settings, uint64_t n,
-                         cop_time elapsed_ns, bool as_json)
+                         const char *transport, const char *failed, cop_time elapsed_ns,
+                         bool as_json)
 {
     char took[DURATION_SIZE];
     struct json json;
     const char *shape = settings->at[SETTING_shape].value;
-    const char *transport = settings->at[SETTING_transport].value;
     if (!as_json) {
         printf("cluster '%s': %" PRIu64 " member%s up in %s (%s, %s)\n",
                settings_name(settings), n, n == 1 ? "" : "s",
@@ -26,6 +42,7 @@ static void print_result(const struct settings *settings, uint64_t n,
     json_put_string(&json, "schema", "coppice.up.v1");
     json_put_string(&json, "cluster", settings_name(settings));
     json_put_u64(&json, "members", n);
+    json_put_string(&json, "failed", failed);
     json_put_string(&json, "shape", shape);
     json_put_string(&json, "transport", transport);
     json_put_u64(&json, "elapsed_ns", elapsed_ns);
@@ -55,15 +72,94 @@ static int check_quorum(const char *text, uint64_t n)
     return code;
 }
 
+/* ---- on this machine ------------------------------------------------------------- */
+
+static int run_here(const struct settings *settings, const struct options *options)
+{
+    bool is_tcp = settings_is_tcp(settings);
+    if (options->insecure && !is_tcp)
+        return fail(EXIT_USAGE, "up: --insecure is for --transport tcp");
+    if (options->keep_going || options->print)
+        return fail(EXIT_USAGE, "up: --keep-going and --print are for --hosts");
+    if (hosts_is(settings_name(settings)))
+        return fail(EXIT_FAILED,
+                    "cluster '%s' is up on hosts; choose another --name, or: coppice "
+                    "down --name %s",
+                    settings_name(settings), settings_name(settings));
+    int code = check_quorum(settings->at[SETTING_quorum].value, options->n);
+    cop_time begun = now_ns();
+    const struct keeper_config config = {
+        .n = (uint32_t)options->n,
+        .guard = settings_guard(settings),
+        .shape = settings->at[SETTING_shape].value,
+        .quorum = settings->at[SETTING_quorum].value,
+        .detector = settings->at[SETTING_detector].value,
+        .tcp = is_tcp,
+        .insecure = options->insecure,
+        .allow_exec = options->allow_exec,
+    };
+    if (code == 0)
+        code = local_up(settings_name(settings), &config);
+    if (code == 0)
+        print_result(settings, options->n, is_tcp ? "tcp" : "unix", "",
+                     now_ns() - begun, options->as_json);
+    return code;
+}
+
+/* ---- on hosts -------------------------------------------------------------------- */
+
+static int run_hosts(const struct settings *settings, const struct options *options)
+{
+    const struct hosts_order order = {
+        .settings = settings,
+        .allow_exec = options->allow_exec,
+        .is_insecure = options->insecure,
+        .keep_going = options->keep_going,
+        .print = options->print,
+        .fanout = (uint32_t)options->fanout,
+        .patience_ns = options->patience_ns,
+    };
+    struct hosts_result result;
+    cop_time begun = now_ns();
+    int code = hosts_up(&order, &result);
+    if (result.members > 0)
+        print_result(settings, result.members, "tcp",
+                     result.failed ? result.failed : "", now_ns() - begun,
+                     options->as_json);
+    free(result.failed);
+    return code;
+}
+
+static int run(const char *const flags[SETTINGS_COUNT], const struct options *options)
+{
+    struct settings settings;
+    if (options->config != NULL && setenv("COPPICE_CONF", options->config, 1) != 0)
+        return fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
+    int code = settings_load(&settings, flags);
+    if (code == 0)
+        code = exec_allow_check("up", options->allow_exec);
+    if (code)
+        return code;
+    if (options->n > 0 && flags[SETTING_hosts] != NULL)
+        return fail(EXIT_USAGE, "up: -n and --hosts exclude each other");
+    if (options->n > 0)
+        return run_here(&settings, options);
+    if (settings.at[SETTING_hosts].value[0] != '\0')
+        return run_hosts(&settings, options);
+    return fail(EXIT_USAGE, "up: -n N is needed, or --hosts (try: coppice help up)");
+}
+
+/* ---- the command ----------------------------------------------------------------- */
+
 int cmd_up(int argc, char **argv)
 {
-    uint64_t n = 0;
-    bool insecure = false, as_json = false;
-    const char *allow_exec = NULL;
+    struct options got = {.fanout = HOSTS_FANOUT, .patience_ns = PATIENCE_NS};
     const char *flags[SETTINGS_COUNT] = {NULL};
     const struct args_option options[] = {
-        {'n', "members", "N", "how many processes (needed)", ARGS_NUMBER, &n, 1,
-         KEEPER_MEMBERS_MAX},
+        {'n', "members", "N", "so many processes on this machine", ARGS_NUMBER, &got.n,
+         1, KEEPER_MEMBERS_MAX},
+        {0, "hosts", "HOSTS", "one on each: a node set, or with a '/' a file of them",
+         ARGS_TEXT, &flags[SETTING_hosts], 0, 0},
         {0, "shape", "SHAPE", "of the tree, such as radix:4 or knomial:2", ARGS_TEXT,
          &flags[SETTING_shape], 0, 0},
         {0, "name", "NAME", "of the cluster", ARGS_TEXT, &flags[SETTING_name], 0, 0},
@@ -74,50 +170,46 @@ int cmd_up(int argc, char **argv)
         {0, "detector", "D", "connection, or ring:100ms,witnesses:2: the silent, too",
          ARGS_TEXT, &flags[SETTING_detector], 0, 0},
         {0, "insecure", NULL, "TCP without encryption, for anybody", ARGS_FLAG,
-         &insecure, 0, 0},
+         &got.insecure, 0, 0},
         {0, "guard", "K", "not more than K removals a minute without a report; 0: any",
          ARGS_TEXT, &flags[SETTING_guard], 0, 0},
         {0, "allow-exec", "LIST",
          "who may run commands: members, user:NAME, all or none", ARGS_TEXT,
-         &allow_exec, 0, 0},
-        {0, "json", NULL, "print one object: coppice.up.v1", ARGS_FLAG, &as_json, 0, 0},
+         &got.allow_exec, 0, 0},
+        {0, "config", "FILE", "settings from here, not /etc/coppice/coppice.conf",
+         ARGS_TEXT, &got.config, 0, 0},
+        {0, "user", "USER", "hosts: log in as this user", ARGS_TEXT,
+         &flags[SETTING_user], 0, 0},
+        {0, "ssh", "COMMAND", "hosts: the ssh client with its options", ARGS_TEXT,
+         &flags[SETTING_ssh], 0, 0},
+        {0, "remote", "PATH", "hosts: where the coppice command is there", ARGS_TEXT,
+         &flags[SETTING_remote], 0, 0},
+        {0, "port", "PORT", "hosts: members listen here (7640)", ARGS_TEXT,
+         &flags[SETTING_port], 0, 0},
+        {0, "key", "FILE", "hosts: the key of the cluster; a new one otherwise",
+         ARGS_TEXT, &flags[SETTING_key], 0, 0},
+        {0, "fanout", "N", "hosts: so many at a time (32)", ARGS_NUMBER, &got.fanout, 1,
+         FANOUT_MAX},
+        {0, "patience", "TIME", "hosts: so long all may take to start (60s)",
+         ARGS_DURATION, &got.patience_ns, 0, 0},
+        {0, "keep-going", NULL, "hosts: also without those that fail", ARGS_FLAG,
+         &got.keep_going, 0, 0},
+        {0, "print", NULL, "hosts: print the file of members, and start nothing",
+         ARGS_FLAG, &got.print, 0, 0},
+        {0, "json", NULL, "print one object: coppice.up.v1", ARGS_FLAG, &got.as_json, 0,
+         0},
         {0},
     };
     struct args args = {
         .name = "up",
-        .usage = "-n N [options]",
+        .usage = "-n N | --hosts HOSTS [options]",
         .text = "Starts a cluster of N members on this machine, each a process of its "
                 "own,\n"
-                "and returns when all of them are up. They stay until `coppice down`.",
+                "or of one on each of some hosts, by ssh, and returns when all of them "
+                "are\n"
+                "up. They stay until `coppice down`.",
         .options = options,
     };
-    struct settings settings;
     int code;
-    if (!args_parse(&args, argc, argv, &code))
-        return code;
-    if (n == 0)
-        return fail(EXIT_USAGE, "up: -n N is needed (try: coppice help up)");
-    code = settings_load(&settings, flags);
-    if (code == 0 && insecure && !settings_is_tcp(&settings))
-        code = fail(EXIT_USAGE, "up: --insecure is for --transport tcp");
-    if (code == 0)
-        code = check_quorum(settings.at[SETTING_quorum].value, n);
-    if (code == 0)
-        code = exec_allow_check("up", allow_exec);
-    cop_time begun = now_ns();
-    const struct keeper_config config = {
-        .n = (uint32_t)n,
-        .guard = code == 0 ? settings_guard(&settings) : 0,
-        .shape = settings.at[SETTING_shape].value,
-        .quorum = settings.at[SETTING_quorum].value,
-        .detector = settings.at[SETTING_detector].value,
-        .tcp = code == 0 && settings_is_tcp(&settings),
-        .insecure = insecure,
-        .allow_exec = allow_exec,
-    };
-    if (code == 0)
-        code = local_up(settings_name(&settings), &config);
-    if (code == 0)
-        print_result(&settings, n, now_ns() - begun, as_json);
-    return code;
+    return args_parse(&args, argc, argv, &code) ? run(flags, &got) : code;
 }

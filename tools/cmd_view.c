@@ -97,11 +97,11 @@ static int ask_others(const struct local *local, const struct roll *roll,
 {
     uint32_t count = cluster_count(&local->cluster);
     struct client *clients = calloc(count, sizeof *clients);
-    cop_time deadline = now_ns() + ASK_TIMEOUT_NS;
     int error = clients ? 0 : COP_ENOMEM;
     out->is_known = true;
     if (!error)
         send_all(local, roll, clients);
+    cop_time deadline = now_ns() + ASK_TIMEOUT_NS;
     for (cop_id slot = 0; clients && slot < count; slot++) {
         cop_id id = cluster_id(&local->cluster, slot);
         if (cop_view_rank(roll->view, id) != COP_RANK_NONE && !error)
@@ -411,7 +411,9 @@ static int run(struct local *local, const struct options *options)
             return code;
         }
     }
-    if (local == NULL || options->watch)
+    /* On hosts only one is asked: each would be a login. */
+    bool is_far = local != NULL && local->hosts != NULL;
+    if (local == NULL || options->watch || is_far)
         code = print_all(&follow, &roll, options);
     else
         code = print_with_opinions(local, &roll, options);

@@ -2,6 +2,7 @@
 #ifndef COP_TOOLS_COMMAND_H
 #define COP_TOOLS_COMMAND_H
 
+#include "procfs.h"
 #include "run/guest.h"
 
 #include <coppice/tree.h>
@@ -100,16 +101,24 @@ struct inquire_command {
     cop_time timeout_ns; /* 0: the default */
 };
 
-enum member_state { MEMBER_STARTING, MEMBER_RUNNING, MEMBER_STOPPED, MEMBER_DEAD };
+/* UNREACHABLE is never sent: it is what a command knows of a host that does not answer. */
+enum member_state {
+    MEMBER_STARTING,
+    MEMBER_RUNNING,
+    MEMBER_STOPPED,
+    MEMBER_DEAD,
+    MEMBER_UNREACHABLE
+};
 
 struct member_status {
     uint32_t pid; /* 0 if dead */
     enum member_state state;
     int32_t wait_status; /* of its last death, as waitpid gives it */
     cop_incarnation incarnation;
-    cop_id id;         /* in the view */
-    char name[64];     /* "" for members of the file */
-    char address[160]; /* the same */
+    cop_id id;              /* in the view */
+    char name[64];          /* "" for members of the file */
+    char address[160];      /* the same */
+    struct process_use use; /* of one at another host; never sent */
 };
 
 /* JOIN. The reply is a `joined`. */

@@ -18,7 +18,7 @@ enum exit_code {
 
 /* X(name, one line about it), in the order of `coppice --help`. */
 #define COP_COMMANDS(X)                                                                \
-    X(up, "start a cluster of N processes on this machine")                            \
+    X(up, "start a cluster of processes on this machine, or on hosts")                 \
     X(ps, "list the members of a local cluster")                                       \
     X(probe, "ask every member in a tree, and say who answered")                       \
     X(bcast, "send every member some bytes, and say who has them")                     \
@@ -35,7 +35,7 @@ enum exit_code {
     X(drain, "make ready for members to go for a while")                               \
     X(kill, "send members a signal: KILL, STOP or CONT")                               \
     X(restart, "start dead members again")                                             \
-    X(down, "stop a local cluster")                                                    \
+    X(down, "stop a cluster that was started here")                                    \
     X(demo, "a tour: services on a cluster that loses its root, and heals")            \
     X(tree, "draw a tree of any shape, also with dead members")                        \
     X(sim, "run many nodes in one process on virtual time")                            \
@@ -47,6 +47,7 @@ enum exit_code {
     X(stacks, "show where processes are: call stacks as one tree")                     \
     X(filter, "list filters of streams, and check that they keep their laws")          \
     X(agent, "run one member")                                                         \
+    X(host, "what runs at each host of a cluster on hosts")                            \
     X(config, "print the settings in force, and where they come from")                 \
     X(completion, "print a script that completes command lines in a shell")
 

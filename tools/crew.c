@@ -71,7 +71,9 @@ static int bind_member(struct crew *crew, cop_id id)
     struct crew_member *member = &crew->members[id];
     char path[DIR_PATH_SIZE];
     int fd;
-    if (!crew->tcp) {
+    if (crew->one != NULL) {
+        fd = cop__listen_address(&crew->one->listen);
+    } else if (!crew->tcp) {
         make_path(crew, 'm', id, path);
         fd = cop__listen_unix(path);
     } else if (member->port == 0) {
@@ -205,12 +207,15 @@ static int live(const struct crew *crew, cop_id id, pid_t keeper)
         return fail(EXIT_FAILED, "%s", message);
     const struct agent_config config = {
         .cluster = &cluster,
-        .id = is_new ? COP_ID_NONE : id,
+        .id = is_new      ? COP_ID_NONE
+              : crew->one ? crew->one->id
+                          : id,
         .name = is_new ? member->name : NULL,
         .where = is_new ? where : NULL,
         .tls = crew->tls,
         .incarnation = member->incarnation,
         .is_first = member->incarnation == crew->first,
+        .patience_ns = crew->one ? crew->one->patience_ns : 0,
         .is_new = is_new && member->lives == 1,
         .is_spare = member->is_spare,
         .listen_fd = CHILD_LISTEN_FD,
@@ -252,7 +257,8 @@ int crew_spawn(struct crew *crew, cop_id id)
     /*
      * All begin in the first incarnation; whoever comes back is newer than everybody.
      */
-    bool is_first = member->incarnation == 0 && id < crew->start;
+    bool is_first = member->incarnation == 0 && id < crew->start &&
+                    (crew->one == NULL || crew->one->is_first);
     member->incarnation = is_first ? crew->first : ++crew->last;
     member->lives++;
     error = fork_member(crew, id, &member->pid);

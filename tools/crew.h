@@ -4,6 +4,7 @@
 
 #include "command.h"
 #include "dir.h"
+#include "keeper.h"
 #include "nodeset.h"
 
 #include <sys/types.h>
@@ -41,7 +42,9 @@ struct crew {
     uint32_t alive;
     struct cop__tls *tls;   /* of TCP, with the key of the directory; or NULL */
     const char *allow_exec; /* of the agents */
-    int ready_fd;           /* the end of the pipe that processes inherit */
+    const struct keeper_one
+        *one;     /* the one of this host (keeper.h); NULL: all are here */
+    int ready_fd; /* the end of the pipe that processes inherit */
     struct crew_member *members;
 };
 

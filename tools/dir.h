@@ -20,8 +20,8 @@
 
 struct dir {
     char path[DIR_PATH_SIZE];
-    char name[64];
-    int lock; /* held by whoever made it and those it forked; -1 for visitors */
+    char name[136]; /* at a host: CLUSTER@MEMBER, see hosts.h */
+    int lock;       /* held by whoever made it and those it forked; -1 for visitors */
 };
 
 /*

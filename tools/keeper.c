@@ -596,18 +596,24 @@ static int start_server(struct keeper *keeper)
  * A key of its own, which only this user can read, and which goes with the directory. Who
  * is forked from here inherits what OpenSSL has set up once for all.
  */
-static int make_key(struct keeper *keeper)
+static int make_key(const char *path, char *message, size_t size)
 {
-    char path[DIR_PATH_SIZE + 16], message[400];
     struct cop__keys keys = {.step = COP__KEYS_ALONE};
-    struct cop__tls_files files = {.key = path};
-    snprintf(path, sizeof path, "%s/" KEEPER_KEY, keeper->config->dir->path);
     int error = cop__key_make(&keys.use);
     if (error)
-        snprintf(message, sizeof message, "no random numbers: %s", strerror(errno));
+        snprintf(message, size, "no random numbers: %s", strerror(errno));
     else
-        error = cop__keys_write(path, &keys, true, message, sizeof message);
+        error = cop__keys_write(path, &keys, true, message, size);
     cop__keys_wipe(&keys);
+    return error;
+}
+
+static int open_key(struct keeper *keeper)
+{
+    char path[DIR_PATH_SIZE + 16], message[400];
+    struct cop__tls_files files = {.key = path};
+    snprintf(path, sizeof path, "%s/" KEEPER_KEY, keeper->config->dir->path);
+    int error = keeper->config->one ? 0 : make_key(path, message, sizeof message);
     if (!error)
         error = cop__tls_create(&files, &keeper->crew.tls, message, sizeof message);
     if (error)
@@ -619,7 +625,7 @@ static void start_members(struct keeper *keeper)
 {
     uint8_t id[16];
     cop_id failed = 0;
-    if (keeper->config->tcp && !keeper->config->insecure && make_key(keeper) != 0)
+    if (keeper->config->tcp && !keeper->config->insecure && open_key(keeper) != 0)
         return;
     if (getrandom(id, sizeof id, 0) != (ssize_t)sizeof id) {
         give_up(keeper, "no random numbers: %s", strerror(errno));
@@ -630,10 +636,13 @@ static void start_members(struct keeper *keeper)
         give_up(keeper, "no socket for n%u: %s", failed, strerror(-error));
         return;
     }
-    error = crew_write_file(
-        &keeper->crew, id, keeper->config->shape, keeper->config->quorum,
-        keeper->config->detector ? keeper->config->detector : "connection",
-        keeper->config->guard);
+    error = keeper->config->one
+                ? 0
+                : crew_write_file(&keeper->crew, id, keeper->config->shape,
+                                  keeper->config->quorum,
+                                  keeper->config->detector ? keeper->config->detector
+                                                           : "connection",
+                                  keeper->config->guard);
     if (error) {
         give_up(keeper, "%s/members: %s", keeper->config->dir->path, strerror(-error));
         return;
@@ -702,10 +711,13 @@ int keeper_run(const struct keeper_config *config, pid_t janitor, int status_fd)
     (void)prctl(PR_SET_NAME, "coppice:keeper");
     if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || getppid() != janitor)
         return fail_early(&keeper, -ESRCH);
-    int error =
-        crew_create(config->dir, config->n, config->tcp, make_instance(), &keeper.crew);
+    cop_incarnation first = config->one ? config->one->first : make_instance();
+    int error = crew_create(config->dir, config->n, config->tcp, first, &keeper.crew);
     if (error)
         return fail_early(&keeper, -ENOMEM);
+    keeper.crew.one = config->one;
+    if (config->one != NULL && keeper.crew.last < make_instance())
+        keeper.crew.last = make_instance();
     keeper.crew.allow_exec = config->allow_exec;
     if (config->allow_exec == NULL)
         keeper.crew.allow_exec = name_owner(config, owner, sizeof owner);

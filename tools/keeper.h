@@ -3,6 +3,7 @@
 #define COP_TOOLS_KEEPER_H
 
 #include "dir.h"
+#include "net/tcp/driver.h"
 
 #include <sys/types.h>
 
@@ -20,6 +21,7 @@
  *   3. When both die at once the members die all the same, and the lock of the
  *      directory is free: the next command that looks removes it.
  */
+struct keeper_one;
 struct keeper_config {
     const struct dir *dir;
     uint32_t n;
@@ -31,6 +33,17 @@ struct keeper_config {
     bool insecure;          /* TCP is not encrypted */
     const char *allow_exec; /* NULL: the user who owns it, unless it is insecure */
     bool is_private;        /* ends with the process that started it */
+    /* The one member of a cluster on hosts; NULL: all members are here. The file of members
+     * and the key are in the directory already, and n is 1. */
+    const struct keeper_one *one;
+};
+
+struct keeper_one {
+    cop_id id;
+    cop_incarnation first;      /* of the file */
+    struct cop__address listen; /* the same */
+    bool is_first;              /* the start of the whole cluster */
+    cop_time patience_ns;       /* so long the others may take to start */
 };
 
 /*

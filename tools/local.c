@@ -3,6 +3,7 @@
 
 #include "commands.h"
 #include "crew.h"
+#include "hosts_run.h"
 #include "say.h"
 
 #include <coppice/error.h>
@@ -19,6 +20,7 @@
 #define STATUS_TIMEOUT_NS (2 * COP_SEC)
 /* More than a broadcast takes at most. */
 #define GROUPS_TIMEOUT_NS (10 * COP_SEC)
+#define RESTART_TIMEOUT_NS (60 * COP_SEC)
 #define DOWN_TIMEOUT_NS (30 * COP_SEC)
 
 int local_settings(struct settings *settings, const char *name_flag)
@@ -65,6 +67,8 @@ int local_open(const char *name, struct local *out)
 {
     char path[DIR_PATH_SIZE + 16], message[300];
     struct local local = {.keeper = {.fd = -1}};
+    if (hosts_is(name))
+        return hosts_local(name, out);
     int code = dir_open(name, &local.dir);
     if (code)
         return code;
@@ -94,11 +98,18 @@ void local_close(struct local *local)
 {
     client_close(&local->keeper);
     cluster_close(&local->cluster);
+    if (local->hosts != NULL)
+        hosts_close(local->hosts);
+    free(local->hosts);
+    local->hosts = NULL;
 }
 
 int local_call(struct local *local, enum verb verb, const struct cop_buf *body,
                cop_time timeout_ns, struct client_reply *out)
 {
+    if (local->hosts != NULL)
+        return fail(EXIT_USAGE, "cluster '%s' is on hosts, where this is not possible",
+                    local->dir.name);
     int error = client_call(&local->keeper, verb, body, timeout_ns, out);
     if (!error)
         error = out->status;
@@ -117,6 +128,8 @@ int local_call(struct local *local, enum verb verb, const struct cop_buf *body,
 int local_list(struct local *local, struct list_reply *out)
 {
     struct client_reply reply;
+    if (local->hosts != NULL)
+        return hosts_list(local, out);
     int code = local_call(local, VERB_LIST, NULL, CALL_TIMEOUT_NS, &reply);
     if (code)
         return code;
@@ -201,6 +214,8 @@ int local_select(const struct local *local, const char *command, char *const *te
 int local_connect(const struct local *local, cop_id id, struct client *out)
 {
     char path[DIR_PATH_SIZE + 24];
+    if (local->hosts != NULL)
+        return hosts_connect(local, id, out);
     snprintf(path, sizeof path, "%s/" CREW_COMMAND_NAME, local->dir.path, id);
     return client_open(path, out);
 }
@@ -319,6 +334,8 @@ int local_signal(struct local *local, int number, const struct cop_ranks *ids)
     struct client_reply reply;
     struct cop_ranks dead = {0};
     uint32_t ignored;
+    if (local->hosts != NULL)
+        return hosts_signal(local, number, ids);
     struct cop_buf *body = ids_encode((uint32_t)number, ids->items, ids->count);
     if (body == NULL)
         return fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
@@ -336,6 +353,43 @@ int local_signal(struct local *local, int number, const struct cop_ranks *ids)
     }
     cop_ranks_free(&dead);
     return code;
+}
+
+/* ---- restarts -------------------------------------------------------------------- */
+
+/* The keeper answers with those that did not come back, and those that are not let in. */
+static int check_restart(const struct local *local, const struct client_reply *reply)
+{
+    struct restart_reply got;
+    if (restart_reply_decode(reply->body, &got) != 0)
+        return fail(EXIT_FAILED, "the keeper says something unintelligible");
+    int code = 0;
+    const struct cop_ranks *ids = got.failed.count > 0 ? &got.failed : &got.waiting;
+    char *names = cluster_fold(&local->cluster, ids->items, ids->count);
+    if (got.failed.count > 0)
+        code = fail(EXIT_FAILED, "could not be started: %s; see %s/log",
+                    names ? names : "?", local->dir.path);
+    else if (got.waiting.count > 0)
+        code = fail(EXIT_REFUSED,
+                    "started, but not in the view: %s; too few members are left to "
+                    "let them in, or the guard holds removals",
+                    names ? names : "?");
+    free(names);
+    restart_reply_free(&got);
+    return code;
+}
+
+int local_restart(struct local *local, const struct cop_ranks *ids)
+{
+    struct client_reply reply;
+    if (local->hosts != NULL)
+        return hosts_restart(local, ids);
+    struct cop_buf *body = ids_encode(0, ids->items, ids->count);
+    if (body == NULL)
+        return fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
+    int code = local_call(local, VERB_RESTART, body, RESTART_TIMEOUT_NS, &reply);
+    cop_buf_unref(body);
+    return code ? code : check_restart(local, &reply);
 }
 
 /* ---- the end --------------------------------------------------------------------- */

@@ -10,11 +10,16 @@
 #include "roll.h"
 #include "settings.h"
 
-/* A local cluster as a command sees it: its directory, its file and its keeper. */
+/*
+ * A cluster as a command sees it that was started from this machine: its directory, its file
+ * and its keeper; or, where its members are on hosts, the way there (hosts_run.h).
+ */
+struct hosts;
 struct local {
     struct dir dir;
     struct cluster cluster;
     struct client keeper;
+    struct hosts *hosts; /* NULL: all of it is on this machine */
 };
 
 /* 0, or an exit code after one line. */
@@ -66,6 +71,8 @@ char *local_status(const struct local *local, cop_id id);
 int local_up(const char *name, const struct keeper_config *wanted);
 /* Ends the cluster and waits until its processes are gone. 0, or an exit code. */
 int local_down(const char *name);
+/* Starts members again; until they are in the view. 0, or an exit code after a line. */
+int local_restart(struct local *local, const struct cop_ranks *ids);
 
 /*
  * The setting `name` from the flag, or from elsewhere. 0, or an exit code after one

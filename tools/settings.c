@@ -77,7 +77,16 @@ static bool is_allowed(enum setting which, const char *value, char *message,
     case SETTING_detector:
         return cluster_parse_detector(value, &detect) == 0;
     case SETTING_key:
+    case SETTING_hosts:
         return true;
+    case SETTING_user:
+        return value[0] != '-' && strcspn(value, " \t'") == strlen(value) &&
+               strlen(value) < 64;
+    case SETTING_ssh:
+    case SETTING_remote:
+        return value[0] != '\0' && value[0] != '-';
+    case SETTING_port:
+        return parse_number(value, 1, UINT16_MAX, &number) == 0;
     case SETTING_guard:
         return parse_number(value, 0, CLUSTER_GUARD_MAX, &number) == 0;
     case SETTINGS_COUNT:

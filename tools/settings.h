@@ -21,7 +21,12 @@
     X(detector, "connection",                                                          \
       "connection, or ring:PERIOD such as ring:100ms, or ring:100ms,witnesses:2")      \
     X(key, "", "the path of a key file, for TCP")                                      \
-    X(guard, "0", "a number of removals a minute; 0 for any")
+    X(guard, "0", "a number of removals a minute; 0 for any")                          \
+    X(hosts, "", "a node set, or the path of a file of hosts, with a '/'")             \
+    X(user, "", "the name of a user at the hosts")                                     \
+    X(ssh, "ssh", "the ssh client with its options, without quotes")                   \
+    X(remote, "coppice", "the command at the hosts: a path, or a name that is found")  \
+    X(port, "7640", "a number from 1 to 65535")
 
 enum setting {
 #define COP_SETTING_ENUM(key, value, text) SETTING_##key,
@@ -30,7 +35,7 @@ enum setting {
         SETTINGS_COUNT
 };
 
-#define SETTING_SIZE 128
+#define SETTING_SIZE 256
 struct settings {
     struct {
         char value[SETTING_SIZE];

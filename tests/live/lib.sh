@@ -8,11 +8,13 @@ set -eu
 COPPICE=$(realpath "$COPPICE")
 # A user's own settings must not change what is tested.
 unset COPPICE_NAME COPPICE_SHAPE COPPICE_TRANSPORT COPPICE_TIMEOUT COPPICE_QUORUM COPPICE_KEY
-unset COPPICE_DETECTOR COPPICE_GUARD
+unset COPPICE_DETECTOR COPPICE_GUARD COPPICE_HOSTS COPPICE_USER COPPICE_SSH COPPICE_REMOTE
+unset COPPICE_PORT
 export COPPICE_CONF=/dev/null
 scratch=$(mktemp -d /tmp/cop.XXXXXX)
 export XDG_RUNTIME_DIR=$scratch/r
 mkdir -m 0700 "$XDG_RUNTIME_DIR"
+export XDG_STATE_HOME=$scratch/state
 
 # In the background use "$COPPICE" itself: $! would be the shell around this function.
 coppice() { "$COPPICE" "$@"; }
