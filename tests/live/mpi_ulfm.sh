@@ -5,10 +5,9 @@
 
 job 6 ulfm
 said "0 did
-1 did
 2 did
 5 did"
-echo "six processes, two killed"
+echo "six processes, three killed"
 
 # native COMPILER OPTIONS...: the header defines none of the names.
 native() {
