@@ -48,6 +48,11 @@ else()
     coppice_say("Open MPI" "off" "not found (libopenmpi-dev): NO libcoppice-mpi")
 endif()
 
+# Another MPI, for a test only: the driver over MPI needs nothing of Open MPI's own.
+if(PkgConfig_FOUND AND COPPICE_TESTS)
+    pkg_check_modules(MPICH QUIET mpich)
+endif()
+
 if(COPPICE_TESTS AND NOT COPPICE_FUZZ)
     if(PkgConfig_FOUND)
         pkg_check_modules(CMOCKA QUIET IMPORTED_TARGET cmocka)

@@ -158,6 +158,16 @@ if(TARGET coppice_mpi)
         set_property(TEST example_${name} APPEND PROPERTY
                      ENVIRONMENT "EXAMPLE=$<TARGET_FILE:example_${name}>")
     endforeach()
+    if(MPICH_FOUND)
+        file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/net/mpi/*.c)
+        add_executable(example_over_mpich ${PROJECT_SOURCE_DIR}/examples/mpi/over_mpi.c
+                                          ${sources})
+        target_include_directories(example_over_mpich SYSTEM PRIVATE ${MPICH_INCLUDE_DIRS})
+        target_link_libraries(example_over_mpich PRIVATE coppice_flags coppice_system
+                                                         coppice_net ${MPICH_LINK_LIBRARIES})
+        set_property(TEST example_over_mpi APPEND PROPERTY
+                     ENVIRONMENT "EXAMPLE_MPICH=$<TARGET_FILE:example_over_mpich>")
+    endif()
 endif()
 
 # Style: each rule is a script that prints the lines that break it.

@@ -21,7 +21,7 @@ libdir=$(cd "$libdir" && pwd)
 # Every public header stands alone, also as C++ would see the order: each first, by itself.
 for header in "$prefix"/include/coppice/*.h; do
     # Those of libcoppice-mpi need MPI; its examples are compiled by the build.
-    case ${header##*/} in mpi.h | mpix.h) continue ;; esac
+    case ${header##*/} in mpi.h | mpix.h | net_mpi.h) continue ;; esac
     echo "#include <coppice/${header##*/}>" |
         "$CC" -std=c11 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -x c \
             $(pkg-config --cflags coppice) -

@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Packets as messages of MPI. Receives from anybody are posted ahead, sends are not waited
+ * for, and one MPI_Testsome looks at both: while nothing happens it is the only call, and
+ * lets MPI do its work.
+ *
+ * A send to a dead process may never end. Its buffer stays with MPI; as nobody has more than
+ * a window of packets under way to one that takes none, there are few.
+ */
+#include <coppice/net_mpi.h>
+
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "net/packet/host.h"
+#include "net/packet/pair.h"
+
+#define TAG 1
+#define PACKET_BYTES 4032u
+#define PACKET_LEAST 64u
+#define RECEIVES 16u
+#define RECEIVES_MAX 4096u
+/* Sends under way, to all together. */
+#define SENDS_MAX 4096u
+
+/* A packet on its way. */
+struct packet {
+    struct packet *next; /* in the list of those that are free */
+    cop_id peer;
+    uint8_t bytes[];
+};
+
+struct cop_mpi {
+    MPI_Comm comm;
+    struct cop__host *host;
+    struct cop_view *view;
+    uint32_t packet_bytes, receives;
+    uint8_t *came; /* a buffer for each receive */
+    /* Receives, then sends; `packets` goes with the sends. */
+    MPI_Request *requests;
+    struct packet **packets;
+    uint32_t sends, room;
+    int *indices;
+    MPI_Status *statuses;
+    struct packet *free;
+    struct packet *making; /* what cop__carrier.room gave */
+    bool yields;           /* MPI itself lets others run while it waits */
+    uint64_t errors;
+};
+
+static int say(int error, char *why, size_t size, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static int say(int error, char *why, size_t size, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    if (why != NULL && size > 0)
+        vsnprintf(why, size, format, arguments);
+    va_end(arguments);
+    return error;
+}
+
+/* ---- sending --------------------------------------------------------------------- */
+
+static int make_room(struct cop_mpi *mpi)
+{
+    uint32_t room = mpi->room ? 2 * mpi->room : 32;
+    size_t all = (size_t)mpi->receives + room;
+    void *requests = realloc(mpi->requests, all * sizeof *mpi->requests);
+    mpi->requests = requests ? requests : mpi->requests;
+    void *packets = realloc(mpi->packets, room * sizeof *mpi->packets);
+    mpi->packets = packets ? packets : mpi->packets;
+    void *indices = realloc(mpi->indices, all * sizeof *mpi->indices);
+    mpi->indices = indices ? indices : mpi->indices;
+    void *statuses = realloc(mpi->statuses, all * sizeof *mpi->statuses);
+    mpi->statuses = statuses ? statuses : mpi->statuses;
+    if (!requests || !packets || !indices || !statuses)
+        return COP_ENOMEM;
+    mpi->room = room;
+    return 0;
+}
+
+static int on_room(void *context, cop_id peer, uint8_t **out)
+{
+    struct cop_mpi *mpi = context;
+    struct packet *packet = mpi->free;
+    if (mpi->sends == SENDS_MAX)
+        return COP_EAGAIN;
+    if (mpi->sends == mpi->room && make_room(mpi) != 0)
+        return COP_ENOMEM;
+    if (packet != NULL)
+        mpi->free = packet->next;
+    else if ((packet = malloc(sizeof *packet + mpi->packet_bytes)) == NULL)
+        return COP_ENOMEM;
+    packet->peer = peer;
+    mpi->making = packet;
+    *out = packet->bytes;
+    return 0;
+}
+
+static void give_back(struct cop_mpi *mpi, struct packet *packet)
+{
+    packet->next = mpi->free;
+    mpi->free = packet;
+}
+
+static int on_send(void *context, cop_id peer, uint8_t *bytes, size_t length)
+{
+    struct cop_mpi *mpi = context;
+    struct packet *packet = mpi->making;
+    mpi->making = NULL;
+    int error = MPI_Isend(bytes, (int)length, MPI_BYTE, (int)peer, TAG, mpi->comm,
+                          &mpi->requests[mpi->receives + mpi->sends]);
+    if (error != MPI_SUCCESS) {
+        mpi->errors++;
+        give_back(mpi, packet);
+        return COP_ELOST;
+    }
+    mpi->packets[mpi->sends++] = packet;
+    return 0;
+}
+
+static void on_sent(struct cop_mpi *mpi, uint32_t index)
+{
+    uint32_t last = --mpi->sends;
+    give_back(mpi, mpi->packets[index]);
+    mpi->packets[index] = mpi->packets[last];
+    mpi->requests[mpi->receives + index] = mpi->requests[mpi->receives + last];
+}
+
+/* ---- receiving ------------------------------------------------------------------- */
+
+static int post(struct cop_mpi *mpi, uint32_t index)
+{
+    int error =
+        MPI_Irecv(mpi->came + (size_t)index * mpi->packet_bytes, (int)mpi->packet_bytes,
+                  MPI_BYTE, MPI_ANY_SOURCE, TAG, mpi->comm, &mpi->requests[index]);
+    return error == MPI_SUCCESS ? 0 : COP_EIO;
+}
+
+static int on_came(struct cop_mpi *mpi, uint32_t index, const MPI_Status *status)
+{
+    int length;
+    if (MPI_Get_count(status, MPI_BYTE, &length) == MPI_SUCCESS && length > 0)
+        cop__host_arrived(mpi->host, (cop_id)status->MPI_SOURCE,
+                          mpi->came + (size_t)index * mpi->packet_bytes,
+                          (size_t)length);
+    return post(mpi, index);
+}
+
+/* One that MPI could not carry out. */
+static int on_failed(struct cop_mpi *mpi, uint32_t index)
+{
+    mpi->errors++;
+    if (index < mpi->receives)
+        return post(mpi, index);
+    cop_id peer = mpi->packets[index - mpi->receives]->peer;
+    on_sent(mpi, index - mpi->receives);
+    cop__host_lost(mpi->host, peer, COP_DOWN_SILENT);
+    return 0;
+}
+
+static bool has_failed(const struct cop_mpi *mpi, int error, int i)
+{
+    return error == MPI_ERR_IN_STATUS && mpi->statuses[i].MPI_ERROR != MPI_SUCCESS;
+}
+
+/* How many packets came, or an error. */
+static int test(struct cop_mpi *mpi)
+{
+    int count = 0, came = 0, failure = 0;
+    int error = MPI_Testsome((int)(mpi->receives + mpi->sends), mpi->requests, &count,
+                             mpi->indices, mpi->statuses);
+    if (error != MPI_SUCCESS && error != MPI_ERR_IN_STATUS)
+        return COP_EIO;
+    if (count == MPI_UNDEFINED)
+        return 0;
+    /* From the back: a send that has ended is replaced by the last one. */
+    for (int i = count - 1; i >= 0; i--) {
+        uint32_t index = (uint32_t)mpi->indices[i];
+        if (index >= mpi->receives && !has_failed(mpi, error, i))
+            on_sent(mpi, index - mpi->receives);
+        else if (has_failed(mpi, error, i))
+            failure = on_failed(mpi, index);
+    }
+    for (int i = 0; i < count && failure == 0; i++) {
+        uint32_t index = (uint32_t)mpi->indices[i];
+        if (index >= mpi->receives || has_failed(mpi, error, i))
+            continue;
+        failure = on_came(mpi, index, &mpi->statuses[i]);
+        came++;
+    }
+    return failure ? failure : came;
+}
+
+/* ---- the loop -------------------------------------------------------------------- */
+
+int cop_mpi_progress(struct cop_mpi *mpi)
+{
+    int came = test(mpi);
+    if (came < 0)
+        return came;
+    int told = cop__host_settle(mpi->host);
+    return told < 0 ? told : came + told;
+}
+
+int cop_mpi_wait(struct cop_mpi *mpi, cop_time timeout_ns)
+{
+    cop_time now = cop__host_now();
+    cop_time until =
+        timeout_ns > COP_TIME_NEVER - now ? COP_TIME_NEVER : now + timeout_ns;
+    for (;;) {
+        int done = cop_mpi_progress(mpi);
+        if (done != 0)
+            return done;
+        if (until != COP_TIME_NEVER && cop__host_now() >= until)
+            return 0;
+        if (!mpi->yields)
+            sched_yield();
+    }
+}
+
+int cop_mpi_submit(struct cop_mpi *mpi, const struct cop_request *request)
+{
+    return cop__host_submit(mpi->host, request);
+}
+
+const struct cop_node *cop_mpi_node(const struct cop_mpi *mpi)
+{
+    return cop__host_node(mpi->host);
+}
+
+struct cop_mpi_stats cop_mpi_stats(const struct cop_mpi *mpi)
+{
+    const struct cop__host_stats *from = cop__host_stats(mpi->host);
+    return (struct cop_mpi_stats){.packets_sent = from->sent,
+                                  .packets_received = from->received,
+                                  .packets_early = from->early,
+                                  .packets_bare = from->bare,
+                                  .malformed = from->malformed,
+                                  .frames_dropped = from->dropped,
+                                  .errors = mpi->errors};
+}
+
+/* ---- life ------------------------------------------------------------------------ */
+
+/* The view of all processes: their number, and a life that rank 0 has named. */
+static int make_view(struct cop_mpi *mpi, const char *text,
+                     cop_incarnation *incarnation, char *why, size_t size)
+{
+    struct cop_shape shape;
+    struct timespec now;
+    int n;
+    clock_gettime(CLOCK_REALTIME, &now);
+    uint64_t life = (uint64_t)now.tv_sec * COP_SEC + (uint64_t)now.tv_nsec;
+    if (cop_shape_parse(text ? text : "knomial:2", &shape, why, size) != 0)
+        return COP_EINVAL;
+    MPI_Comm_size(mpi->comm, &n);
+    if (MPI_Bcast(&life, 1, MPI_UINT64_T, 0, mpi->comm) != MPI_SUCCESS)
+        return say(COP_EIO, why, size, "MPI_Bcast failed");
+    *incarnation = life;
+    int error = cop_view_create_static((uint32_t)n, &shape, life, &mpi->view);
+    return error ? say(error, why, size, "no view of %d members: %s", n,
+                       cop_strerror(error))
+                 : 0;
+}
+
+static int make_host(struct cop_mpi *mpi, const struct cop_mpi_config *config,
+                     char *why, size_t size)
+{
+    struct cop__host_config host = {.node = config->node,
+                                    .packet_bytes = mpi->packet_bytes,
+                                    .carrier = {.room = on_room, .send = on_send},
+                                    .carrier_context = mpi,
+                                    .effect = config->effect,
+                                    .context = config->context};
+    int rank, error;
+    MPI_Comm_rank(mpi->comm, &rank);
+    error = make_view(mpi, config->shape, &host.node.incarnation, why, size);
+    if (error)
+        return error;
+    host.node.self = (cop_id)rank;
+    host.node.view = mpi->view;
+    error = cop__host_create(&host, &mpi->host);
+    return error ? say(error, why, size, "no node: %s", cop_strerror(error)) : 0;
+}
+
+static int post_all(struct cop_mpi *mpi, char *why, size_t size)
+{
+    mpi->came = malloc((size_t)mpi->receives * mpi->packet_bytes);
+    if (mpi->came == NULL || make_room(mpi) != 0)
+        return say(COP_ENOMEM, why, size, "no memory for %u receives of %u bytes",
+                   mpi->receives, mpi->packet_bytes);
+    for (uint32_t i = 0; i < mpi->receives; i++)
+        mpi->requests[i] = MPI_REQUEST_NULL;
+    for (uint32_t i = 0; i < mpi->receives; i++)
+        if (post(mpi, i) != 0)
+            return say(COP_EIO, why, size, "MPI_Irecv failed");
+    return 0;
+}
+
+static int check(const struct cop_mpi_config *config, char *why, size_t size)
+{
+    if (config->size != sizeof *config)
+        return say(COP_EINVAL, why, size,
+                   "the configuration has %zu bytes and not %zu: compile against the "
+                   "header of this library",
+                   config->size, sizeof *config);
+    if (config->effect == NULL || config->comm == MPI_COMM_NULL)
+        return say(COP_EINVAL, why, size, "there is no %s",
+                   config->effect ? "communicator" : "callback for effects");
+    if (config->packet_bytes != 0 && (config->packet_bytes < PACKET_LEAST ||
+                                      config->packet_bytes > UINT32_C(1) << 20))
+        return say(COP_EINVAL, why, size, "packets of %u bytes: from %u to 1 MiB",
+                   config->packet_bytes, PACKET_LEAST);
+    if (config->receives > RECEIVES_MAX)
+        return say(COP_EINVAL, why, size, "%u receives: at most %u", config->receives,
+                   RECEIVES_MAX);
+    return 0;
+}
+
+static bool mpi_yields(void)
+{
+    char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int length;
+    MPI_Get_library_version(version, &length);
+    return strncmp(version, "Open MPI", 8) == 0;
+}
+
+int cop_mpi_create(const struct cop_mpi_config *config, struct cop_mpi **out, char *why,
+                   size_t why_size)
+{
+    int error = check(config, why, why_size);
+    struct cop_mpi *mpi = error ? NULL : calloc(1, sizeof *mpi);
+    if (mpi == NULL)
+        return error ? error : say(COP_ENOMEM, why, why_size, "no memory");
+    mpi->packet_bytes = config->packet_bytes ? config->packet_bytes : PACKET_BYTES;
+    mpi->receives = config->receives ? config->receives : RECEIVES;
+    mpi->yields = mpi_yields();
+    mpi->comm = MPI_COMM_NULL;
+    if (MPI_Comm_dup(config->comm, &mpi->comm) != MPI_SUCCESS) {
+        free(mpi);
+        return say(COP_EIO, why, why_size, "MPI_Comm_dup failed");
+    }
+    MPI_Comm_set_errhandler(mpi->comm, MPI_ERRORS_RETURN);
+    error = make_host(mpi, config, why, why_size);
+    if (error == 0)
+        error = post_all(mpi, why, why_size);
+    if (error) {
+        cop_mpi_destroy(mpi, 0);
+        return error;
+    }
+    *out = mpi;
+    return 0;
+}
+
+/* Whether MPI has given the buffers back. What it has not is left to it. */
+static bool withdraw(struct cop_mpi *mpi)
+{
+    bool is_mine = true;
+    for (uint32_t i = 0; mpi->requests && mpi->came && i < mpi->receives; i++) {
+        int done = 1;
+        if (mpi->requests[i] == MPI_REQUEST_NULL)
+            continue;
+        MPI_Cancel(&mpi->requests[i]);
+        MPI_Test(&mpi->requests[i], &done, MPI_STATUS_IGNORE);
+        if (!done)
+            MPI_Request_free(&mpi->requests[i]);
+        is_mine = is_mine && done;
+    }
+    return is_mine;
+}
+
+static void finish_sends(struct cop_mpi *mpi)
+{
+    for (uint32_t i = 0; i < mpi->sends; i++) {
+        int done = 0;
+        MPI_Test(&mpi->requests[mpi->receives + i], &done, MPI_STATUS_IGNORE);
+        if (done)
+            free(mpi->packets[i]);
+        else
+            MPI_Request_free(&mpi->requests[mpi->receives + i]);
+    }
+}
+
+static bool is_whole(const struct cop_mpi *mpi)
+{
+    return mpi->host == NULL ||
+           cop_view_size(cop_node_view(cop_mpi_node(mpi))) == cop_view_size(mpi->view);
+}
+
+void cop_mpi_destroy(struct cop_mpi *mpi, cop_time patience_ns)
+{
+    if (mpi == NULL)
+        return;
+    cop_time until = cop__host_now() + patience_ns;
+    while (mpi->host && mpi->came && cop__host_is_owing(mpi->host) &&
+           cop__host_now() < until && cop_mpi_progress(mpi) >= 0)
+        if (!mpi->yields)
+            sched_yield();
+    finish_sends(mpi);
+    if (withdraw(mpi))
+        free(mpi->came);
+    /* Where somebody is dead not all would call it. */
+    if (is_whole(mpi))
+        MPI_Comm_free(&mpi->comm);
+    cop__host_destroy(mpi->host);
+    cop_view_unref(mpi->view);
+    while (mpi->free) {
+        struct packet *next = mpi->free->next;
+        free(mpi->free);
+        mpi->free = next;
+    }
+    free(mpi->requests);
+    free(mpi->packets);
+    free(mpi->indices);
+    free(mpi->statuses);
+    free(mpi);
+}

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Nodes on a network of packets, all in one process: the network is a heap of packets that
+ * are handed over in any order. Some processes are dead: what goes to them is lost.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <coppice/stats.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "failing_alloc.h"
+#include "net/packet/host.h"
+
+#define MOST 9u
+#define HEAP 4096u
+#define LIMIT 200u
+#define AT_ONCE 4u
+
+struct flying {
+    cop_id from, to;
+    size_t length;
+    uint8_t bytes[LIMIT];
+};
+
+struct place {
+    struct world *world;
+    cop_id id;
+    struct cop__host *host;
+    struct flying making;
+    uint32_t views, completions;
+    int status;
+    uint64_t value;
+    uint32_t failed;
+};
+
+struct world {
+    struct place places[MOST];
+    uint32_t n;
+    bool dead[MOST], refuses[MOST];
+    bool is_full;
+    struct flying *heap;
+    uint32_t count;
+    struct cop_view *view;
+    struct cop_stats stats;
+    struct cop__random random;
+};
+
+static int on_room(void *context, cop_id peer, uint8_t **out)
+{
+    struct place *place = context;
+    if (place->world->is_full || place->world->count == HEAP)
+        return COP_EAGAIN;
+    place->making.from = place->id;
+    place->making.to = peer;
+    *out = place->making.bytes;
+    return 0;
+}
+
+static int on_send(void *context, cop_id peer, uint8_t *packet, size_t length)
+{
+    struct place *place = context;
+    struct world *world = place->world;
+    assert_ptr_equal(packet, place->making.bytes);
+    assert_true(length <= LIMIT);
+    place->making.length = length;
+    if (world->refuses[peer])
+        return COP_ELOST;
+    if (!world->dead[peer])
+        world->heap[world->count++] = place->making;
+    return 0;
+}
+
+static void on_effect(void *context, const struct cop_effect *effect)
+{
+    struct place *place = context;
+    struct cop_agreed agreed;
+    place->views += effect->kind == COP_EFFECT_VIEW;
+    if (effect->kind != COP_EFFECT_COMPLETE)
+        return;
+    place->completions++;
+    place->status = effect->status;
+    if (effect->status == 0 && effect->result &&
+        cop_agreed(effect->result, &agreed) == 0) {
+        place->value = cop_agreed_word(&agreed, 0);
+        place->failed = agreed.failed.count;
+        cop_agreed_free(&agreed);
+    }
+}
+
+static int add(struct world *world, cop_id id, cop_time hello)
+{
+    struct place *place = &world->places[id];
+    struct cop__host_config config = {
+        .node = {.self = id,
+                 .incarnation = 1,
+                 .view = world->view,
+                 .stats = &world->stats,
+                 .quorum = COP_QUORUM_NONE},
+        .packet_bytes = LIMIT,
+        .carrier = {.room = on_room, .send = on_send},
+        .carrier_context = place,
+        .effect = on_effect,
+        .context = place,
+        .hello_timeout_ns = hello,
+    };
+    *place = (struct place){.world = world, .id = id};
+    return cop__host_create(&config, &place->host);
+}
+
+static void open_world(struct world *world, uint32_t n, cop_time hello)
+{
+    struct cop_shape shape;
+    memset(world, 0, sizeof *world);
+    world->n = n;
+    world->heap = calloc(HEAP, sizeof *world->heap);
+    cop__random_init(&world->random, n);
+    assert_int_equal(cop_shape_parse("knomial:2", &shape, NULL, 0), 0);
+    assert_int_equal(cop_view_create_static(n, &shape, 1, &world->view), 0);
+    for (cop_id id = 0; id < n; id++)
+        assert_int_equal(add(world, id, hello), 0);
+}
+
+static void close_world(struct world *world)
+{
+    for (cop_id id = 0; id < world->n; id++)
+        cop__host_destroy(world->places[id].host);
+    cop_view_unref(world->view);
+    free(world->heap);
+}
+
+static void settle_all(struct world *world)
+{
+    for (cop_id id = 0; id < world->n; id++)
+        if (!world->dead[id])
+            assert_true(cop__host_settle(world->places[id].host) >= 0);
+}
+
+/* One packet, any, arrives; everybody does what is to be done. */
+static void turn(struct world *world)
+{
+    if (world->count > 0) {
+        uint32_t which = (uint32_t)cop__random_below(&world->random, world->count);
+        struct flying flying = world->heap[which];
+        world->heap[which] = world->heap[--world->count];
+        if (!world->dead[flying.to])
+            cop__host_arrived(world->places[flying.to].host, flying.from, flying.bytes,
+                              flying.length);
+    }
+    settle_all(world);
+}
+
+static void submit_all(struct world *world, const struct cop_request *request)
+{
+    for (cop_id id = 0; id < world->n; id++) {
+        uint64_t mine = id + 1;
+        struct cop_request own = *request;
+        own.bytes = request->length ? &mine : NULL;
+        if (!world->dead[id])
+            assert_int_equal(cop__host_submit(world->places[id].host, &own), 0);
+    }
+}
+
+static void run_until(struct world *world, uint32_t completions)
+{
+    for (cop_id id = 0; id < world->n; id++)
+        while (!world->dead[id] && world->places[id].completions < completions)
+            turn(world);
+}
+
+static void make_group(struct world *world)
+{
+    struct cop_agree_group group = {.number = 7, .window = AT_ONCE};
+    struct cop_request request = {
+        .kind = COP_REQUEST_AGREE_GROUP, .token = 1, .new_group = &group};
+    submit_all(world, &request);
+    run_until(world, 1);
+}
+
+static void submit_agreement(struct world *world, uint32_t completions)
+{
+    struct cop_request request = {.kind = COP_REQUEST_AGREE,
+                                  .token = completions,
+                                  .group = 7,
+                                  .op = COP_AGREE_SUM,
+                                  .length = 8,
+                                  .timeout_ns = 3600 * COP_SEC};
+    submit_all(world, &request);
+}
+
+static void agree(struct world *world, uint32_t completions)
+{
+    submit_agreement(world, completions);
+    run_until(world, completions);
+}
+
+static void expect(const struct world *world, uint64_t sum, uint32_t failed)
+{
+    for (cop_id id = 0; id < world->n; id++) {
+        if (world->dead[id])
+            continue;
+        assert_int_equal(world->places[id].status, 0);
+        assert_int_equal(world->places[id].value, sum);
+        assert_int_equal(world->places[id].failed, failed);
+        assert_null(cop_node_check(cop__host_node(world->places[id].host)));
+    }
+}
+
+static void agreements(void **state)
+{
+    struct world world;
+    size_t live = failing_alloc_live();
+    (void)state;
+    open_world(&world, MOST, 0);
+    make_group(&world);
+    for (uint32_t i = 2; i < 50; i += AT_ONCE) {
+        for (uint32_t j = 0; j < AT_ONCE; j++)
+            submit_agreement(&world, i + j);
+        run_until(&world, i + AT_ONCE - 1);
+        expect(&world, MOST * (MOST + 1) / 2, 0);
+    }
+    uint64_t early = 0;
+    for (cop_id id = 0; id < world.n; id++)
+        early += cop__host_stats(world.places[id].host)->early;
+    assert_true(early > 0); /* or the heap is no heap */
+    close_world(&world);
+    assert_int_equal(failing_alloc_live(), live);
+}
+
+/* Nobody hears of a death from the network; it is reported. */
+static void reported_death(void **state)
+{
+    struct world world;
+    (void)state;
+    open_world(&world, MOST, 0);
+    make_group(&world);
+    agree(&world, 2);
+    world.dead[0] = true;
+    struct cop_request report = {.kind = COP_REQUEST_REPORT, .token = 9, .member = 0};
+    submit_all(&world, &report);
+    run_until(&world, 3);
+    while (world.places[8].views == 0)
+        turn(&world);
+    for (cop_id id = 1; id < world.n; id++)
+        world.places[id].completions = 0;
+    agree(&world, 1);
+    expect(&world, MOST * (MOST + 1) / 2 - 1, 1);
+    close_world(&world);
+}
+
+/* One that does not answer is silent: the node is told, and tries again; nobody is accused. */
+static void silent(void **state)
+{
+    struct world world;
+    (void)state;
+    open_world(&world, 2, 1);
+    world.dead[1] = true;
+    struct cop_request inquire = {
+        .kind = COP_REQUEST_INQUIRE, .token = 3, .member = 1, .timeout_ns = COP_MSEC};
+    assert_int_equal(cop__host_submit(world.places[0].host, &inquire), 0);
+    while (world.places[0].completions == 0)
+        turn(&world);
+    assert_int_equal(world.places[0].status, COP_ETIMEDOUT);
+    close_world(&world);
+}
+
+/* The carrier has no room for a while: nothing is lost. */
+static void no_room(void **state)
+{
+    struct world world;
+    (void)state;
+    open_world(&world, 5, 0);
+    make_group(&world);
+    world.is_full = true;
+    submit_agreement(&world, 2);
+    for (int i = 0; i < 100; i++)
+        turn(&world);
+    assert_true(cop__host_is_owing(world.places[4].host));
+    assert_int_equal(world.places[4].completions, 1);
+    world.is_full = false;
+    run_until(&world, 2);
+    expect(&world, 15, 0);
+    close_world(&world);
+}
+
+/* The network cannot send to one: it is not spoken to again, and the others go on. */
+static void refused(void **state)
+{
+    struct world world;
+    (void)state;
+    open_world(&world, 4, 0);
+    make_group(&world);
+    world.refuses[3] = world.dead[3] = true;
+    struct cop_request report = {.kind = COP_REQUEST_REPORT, .token = 9, .member = 3};
+    assert_int_equal(cop__host_submit(world.places[0].host, &report), 0);
+    agree(&world, 2);
+    while (world.places[1].views == 0)
+        turn(&world);
+    run_until(&world, 2);
+    close_world(&world);
+}
+
+static void bytes_of_nobody(void **state)
+{
+    struct world world;
+    uint8_t garbage[LIMIT] = {1, 0, 0, 0};
+    (void)state;
+    open_world(&world, 2, 0);
+    cop__host_arrived(world.places[0].host, 7, garbage, LIMIT);
+    cop__host_arrived(world.places[0].host, 1, garbage, 3);
+    cop__host_arrived(world.places[0].host, 1, garbage, LIMIT);
+    assert_int_equal(cop__host_stats(world.places[0].host)->malformed, 2);
+    /* What is behind it cannot be read either. */
+    cop__host_arrived(world.places[0].host, 1, garbage, LIMIT);
+    assert_int_equal(cop__host_stats(world.places[0].host)->received, 2);
+    close_world(&world);
+}
+
+static void no_memory(void **state)
+{
+    struct world world;
+    size_t live = failing_alloc_live();
+    (void)state;
+    for (size_t n = 0;; n++) {
+        open_world(&world, 2, 0);
+        cop__host_destroy(world.places[0].host);
+        world.places[0].host = NULL;
+        failing_alloc_after(n);
+        int error = add(&world, 0, 0);
+        for (int i = 0; error == 0 && i < 4; i++) {
+            error = cop__host_settle(world.places[0].host);
+            error = error < 0 ? error : 0;
+        }
+        failing_alloc_off();
+        close_world(&world);
+        assert_int_equal(failing_alloc_live(), live);
+        if (!failing_alloc_hit())
+            break;
+        assert_int_equal(error, COP_ENOMEM);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(agreements), cmocka_unit_test(reported_death),
+        cmocka_unit_test(silent),     cmocka_unit_test(no_room),
+        cmocka_unit_test(refused),    cmocka_unit_test(bytes_of_nobody),
+        cmocka_unit_test(no_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
