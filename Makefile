@@ -16,7 +16,7 @@ PREFIX ?= /usr/local
 
 RELEASE = build/release
 
-.PHONY: all run check check-deep soak mutants compare figures deps release debug clean install help
+.PHONY: all run check check-deep soak mutants compare figures deps release debug clean install deb help
 .DEFAULT_GOAL = all
 
 all: release
@@ -32,6 +32,7 @@ help:
 	@echo 'make figures     models, simulations and measurements as CSV and SVG (2 min)'
 	@echo 'make debug       build/debug, with AddressSanitizer and UBSan'
 	@echo 'make install     into PREFIX=/usr/local (DESTDIR is honoured)'
+	@echo 'make deb         Debian packages in build/deb'
 	@echo 'make deps        only the packages; make clean removes build/'
 
 deps:
@@ -79,6 +80,13 @@ figures: release
 
 install: release
 	cmake --install build/release --prefix $(PREFIX)
+
+# A build of its own, because Debian keeps libraries in a folder for each architecture.
+deb:
+	@scripts/deps deb
+	cmake --preset release -B build/deb-build -DCMAKE_INSTALL_PREFIX=/usr -DCOPPICE_TESTS=OFF
+	cmake --build build/deb-build -j$(JOBS)
+	@scripts/deb build/deb-build build/deb
 
 clean:
 	rm -rf build
