@@ -29,7 +29,7 @@ help:
 	@echo 'make soak        live under overload and loss, MINUTES=15 each; simulate for HOURS=1'
 	@echo 'make mutants     which test catches which deliberate bug'
 	@echo 'make compare     other systems beside this one, in one run (20 min; PEERS="--short serf")'
-	@echo 'make figures     models, simulations and measurements as CSV and SVG (2 min)'
+	@echo 'make figures     models, simulations and measurements: CSV, SVG, one page (5 min)'
 	@echo 'make debug       build/debug, with AddressSanitizer and UBSan'
 	@echo 'make install     into PREFIX=/usr/local (DESTDIR is honoured)'
 	@echo 'make deb         Debian packages in build/deb'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Headers, both libraries, the command, manual pages, coppice.pc and the CMake package.
+# Headers, both libraries, the command and its completion, manual pages, coppice.pc and the CMake package.
 
 include(CMakePackageConfigHelpers)
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/coppice)
@@ -14,6 +14,20 @@ if(TARGET coppice_mpi)
 endif()
 if(TARGET coppice)
     install(TARGETS coppice)
+    # The command prints what shells need; each looks for it under a name of its own.
+    set(completions ${PROJECT_BINARY_DIR}/completions)
+    file(MAKE_DIRECTORY ${completions})
+    foreach(shell bash zsh fish)
+        add_custom_command(TARGET coppice POST_BUILD VERBATIM
+            COMMAND sh -c "exec \"$0\" completion ${shell} >\"$1\"" $<TARGET_FILE:coppice>
+                    ${completions}/${shell})
+    endforeach()
+    install(FILES ${completions}/bash RENAME coppice
+            DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+    install(FILES ${completions}/zsh RENAME _coppice
+            DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions)
+    install(FILES ${completions}/fish RENAME coppice.fish
+            DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 endif()
 foreach(section 1 3 7)
     file(GLOB pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/man/*.${section})

@@ -2,6 +2,7 @@
 #include "args.h"
 
 #include "commands.h"
+#include "complete.h"
 #include "say.h"
 
 #include <coppice/error.h>
@@ -120,6 +121,10 @@ bool args_parse(struct args *args, int argc, char **argv, int *code)
     args->operands = argv + 1;
     args->count = 0;
     *code = 0;
+    if (complete_is_asked(argc, argv)) {
+        complete_print(args, argv + 1, argc - 2);
+        return false;
+    }
     bool options = true;
     for (int i = 1; i < argc && *code == 0; i++) {
         if (options && strcmp(argv[i], "--") == 0) {

@@ -189,6 +189,7 @@ static const struct {
     {"agree", cmd_bench_agree},
     {"exec", cmd_bench_exec},
     {"bcast", cmd_bench_bcast},
+    {"bulk", cmd_bench_bulk},
 };
 #define OTHERS (sizeof others / sizeof *others)
 
@@ -234,7 +235,7 @@ int cmd_bench(int argc, char **argv)
     };
     struct args args = {
         .name = "bench",
-        .usage = "sweep|floor|contention|ts|tls|rpc|agree|exec|bcast [options]",
+        .usage = "sweep|floor|contention|ts|tls|rpc|agree|exec|bcast|bulk [options]",
         .text =
             "`sweep` measures probes of a private cluster against two floors, turn by\n"
             "turn: bare C that moves as many equal messages over the same tree, with\n"
@@ -243,7 +244,9 @@ int cmd_bench(int argc, char **argv)
             "`contention`,\n"
             "`ts` (the time of a change of the view), `tls` (what encryption costs),\n"
             "`rpc` (calls to all), `agree`, `exec` (against pdsh, clush and xargs),\n"
-            "`bcast` (an empty request to all, also against MPI).",
+            "`bcast` (an empty request to all, also against MPI), `bulk` (many bytes "
+            "to\n"
+            "all, against bare copies).",
         .options = options,
         .least = 1,
         .most = 1,

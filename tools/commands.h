@@ -54,6 +54,16 @@ enum exit_code {
 #define COP_COMMAND_DECLARE(name, text) int cmd_##name(int argc, char **argv);
 COP_COMMANDS(COP_COMMAND_DECLARE)
 #undef COP_COMMAND_DECLARE
+
+struct command {
+    const char *name; /* NULL ends the table */
+    const char *text;
+    int (*run)(int argc, char **argv);
+};
+/* The table of all, and the one of a name; NULL. */
+const struct command *command_first(void);
+const struct command *command_find(const char *name);
+
 /* `bench contention` and `bench tls`, which have options of their own. */
 int cmd_bench_contention(int argc, char **argv);
 /* `bench ts`, too. */
@@ -63,6 +73,7 @@ int cmd_bench_rpc(int argc, char **argv);
 int cmd_bench_agree(int argc, char **argv);
 int cmd_bench_exec(int argc, char **argv);
 int cmd_bench_bcast(int argc, char **argv);
+int cmd_bench_bulk(int argc, char **argv);
 /* And `model bcast`. */
 int cmd_model_bcast(int argc, char **argv);
 

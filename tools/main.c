@@ -10,18 +10,13 @@
 #define COPPICE_VERSION "unknown"
 #endif
 
-struct command {
-    const char *name;
-    const char *text;
-    int (*run)(int argc, char **argv);
-};
-
 static const struct command commands[] = {
 #define COP_COMMAND_ROW(name, text) {#name, text, cmd_##name},
     COP_COMMANDS(COP_COMMAND_ROW)
 #undef COP_COMMAND_ROW
+        {0},
 };
-#define COMMANDS_COUNT (sizeof commands / sizeof *commands)
+#define COMMANDS_COUNT (sizeof commands / sizeof *commands - 1)
 
 static void print_help(void)
 {
@@ -29,12 +24,14 @@ static void print_help(void)
            "usage: coppice COMMAND [options] [operands]\n\n",
            COPPICE_VERSION);
     for (size_t i = 0; i < COMMANDS_COUNT; i++)
-        printf("  %-9s %s\n", commands[i].name, commands[i].text);
+        printf("  %-10s %s\n", commands[i].name, commands[i].text);
     printf("\ncoppice help COMMAND says more; coppice --version prints the version.\n"
            "Begin with: coppice up -n 32; coppice probe; coppice down\n");
 }
 
-static const struct command *find(const char *name)
+const struct command *command_first(void) { return commands; }
+
+const struct command *command_find(const char *name)
 {
     for (size_t i = 0; i < COMMANDS_COUNT; i++)
         if (strcmp(commands[i].name, name) == 0)
@@ -91,7 +88,7 @@ static int run_help(int argc, char **argv)
         print_help();
         return EXIT_DONE;
     }
-    const struct command *command = find(argv[1]);
+    const struct command *command = command_find(argv[1]);
     if (command == NULL)
         return unknown_command(argv[1]);
     char flag[] = "--help";
@@ -114,7 +111,7 @@ static int run(int argc, char **argv)
     }
     if (strcmp(name, "help") == 0)
         return run_help(argc - 1, argv + 1);
-    const struct command *command = find(name);
+    const struct command *command = command_find(name);
     if (command == NULL)
         return unknown_command(name);
     return command->run(argc - 1, argv + 1);

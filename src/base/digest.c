@@ -35,6 +35,29 @@ void cop__digest_bytes(struct cop__digest *digest, const void *data, size_t leng
         cop__digest_word(digest, load_tail(bytes, length));
 }
 
+void cop__digest_block(struct cop__digest *digest, const void *data, size_t length)
+{
+    const uint8_t *bytes = data;
+    struct cop__digest lanes[4];
+    size_t left = length;
+    for (uint64_t i = 0; i < 4; i++) {
+        cop__digest_init(&lanes[i]);
+        cop__digest_word(&lanes[i], i);
+    }
+    for (; left >= 32; left -= 32, bytes += 32) {
+        cop__digest_word(&lanes[0], load_word(bytes));
+        cop__digest_word(&lanes[1], load_word(bytes + 8));
+        cop__digest_word(&lanes[2], load_word(bytes + 16));
+        cop__digest_word(&lanes[3], load_word(bytes + 24));
+    }
+    for (int i = 0; i < 4; i++) {
+        cop__digest_word(digest, lanes[i].a);
+        cop__digest_word(digest, lanes[i].b);
+    }
+    cop__digest_word(digest, length);
+    cop__digest_bytes(digest, bytes, left);
+}
+
 uint64_t cop__digest_value(const struct cop__digest *digest)
 {
     return cop__mix64(digest->a + cop__mix64(digest->b));

@@ -234,7 +234,7 @@ void cop__bulk_append(struct cop_node *node, struct cop__bulk *bulk,
 {
     COP_ASSERT(bulk->have < bulk->base + COP_BULK_WINDOW);
     if (bulk->have < last_of(bulk))
-        cop__digest_bytes(&bulk->digest, data.data, data.length);
+        cop__digest_block(&bulk->digest, data.data, data.length);
     bulk->window[bulk->have % COP_BULK_WINDOW] = payload;
     bulk->have++;
     bulk->moved = node->now;

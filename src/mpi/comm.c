@@ -6,13 +6,21 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Below the counter there is room for the least id, so that two groups without a member in
- * common, whose counters may be the same, have different numbers, too. */
-#define ID_BITS 24
+/*
+ * In front of the counter is the least id, so that two groups without a member in common, whose
+ * counters may be the same, have different numbers, too. Numbers that follow each other are cheap
+ * to remember when their groups are over, so the counter is in the last place.
+ */
+#define COUNTER_BITS 40
 
 uint64_t cop__mpi_number(uint64_t counter, cop_id least)
 {
-    return counter << ID_BITS | least;
+    return (uint64_t)least << COUNTER_BITS | counter;
+}
+
+uint64_t cop__mpi_counter_of(uint64_t number)
+{
+    return number & ((UINT64_C(1) << COUNTER_BITS) - 1);
 }
 
 struct cop__attached *cop__mpi_find(MPI_Comm comm)
@@ -91,11 +99,11 @@ static void publish(struct cop__attached *at, uint64_t counter)
     cop__job.list = at;
     cop__job.counter = counter;
     for (size_t i = 0; i < cop__job.early_count; i++) {
-        const struct cop__early early = cop__job.early[i];
+        const struct cop__hearsay early = cop__job.early[i];
         if (early.number == at->number) {
             at->is_revoked = true;
             at->teller = early.teller;
-        } else if (early.number >= cop__mpi_number(counter + 1, 0)) {
+        } else if (cop__mpi_counter_of(early.number) > counter) {
             cop__job.early[kept++] = early;
         }
     }

@@ -162,12 +162,12 @@ void cop__job_send(struct cop__letter *letters)
 
 static void add_early(uint64_t number, cop_id teller)
 {
-    struct cop__early *grown =
+    struct cop__hearsay *grown =
         realloc(cop__job.early, (cop__job.early_count + 1) * sizeof *cop__job.early);
     if (grown == NULL)
         return;
     cop__job.early = grown;
-    grown[cop__job.early_count++] = (struct cop__early){number, teller};
+    grown[cop__job.early_count++] = (struct cop__hearsay){number, teller};
 }
 
 static void on_message(void *context, struct cop_run *run,
@@ -187,7 +187,7 @@ static void on_message(void *context, struct cop_run *run,
         at->teller = message->from;
     }
     /* One that was detached has a number below the counter: that is over. */
-    if (at == NULL && number >= cop__mpi_number(cop__job.counter + 1, 0))
+    if (at == NULL && cop__mpi_counter_of(number) > cop__job.counter)
         add_early(number, message->from);
     pthread_mutex_unlock(&cop__job.mutex);
 }

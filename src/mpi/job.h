@@ -30,7 +30,7 @@ struct cop__attached {
 };
 
 /* A revocation of what is not attached here yet. */
-struct cop__early {
+struct cop__hearsay {
     uint64_t number;
     cop_id teller;
 };
@@ -56,7 +56,7 @@ struct cop__job {
     struct cop__attached *list; /* the first one is its last; changed under the mutex */
     /* Under the mutex. */
     bool *failed; /* by id */
-    struct cop__early *early;
+    struct cop__hearsay *early;
     size_t early_count;
 };
 extern struct cop__job cop__job;
@@ -103,6 +103,7 @@ void cop__mpi_remove(struct cop__attached *at);
 int cop__mpi_next_counter(MPI_Comm comm, uint64_t *out);
 /* A number that none of the members has seen. */
 uint64_t cop__mpi_number(uint64_t counter, cop_id least);
+uint64_t cop__mpi_counter_of(uint64_t number);
 /* Makes the group of agreements `number` of these ids. */
 int cop__mpi_make_group(uint64_t number, const cop_id *ids, int size);
 

@@ -91,8 +91,10 @@ static void catch_up(struct cop_node *node, struct cop__network *network, cop_id
             place[i] = cop__get_u64(&reader);
         if (reader.failed || !stream || stream->network != network)
             continue;
-        /* What all have it may know better than I do: a root can be a new life. */
-        cop__stream_set_mark(node, stream, place[1], place[2]);
+        /* What all have it may know better than I do: a root can be a new life. Once packets have
+         * come here those between are on their way, and none is left out. */
+        bool jumps = place[2] > stream->down && stream->delivered;
+        cop__stream_set_mark(node, stream, place[1], jumps ? stream->down : place[2]);
         cop__stream_catch_up(node, stream, child, place[3]);
     }
 }

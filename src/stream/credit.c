@@ -132,6 +132,7 @@ void cop__stream_down(struct cop_node *node, struct cop__stream *stream,
     if (!keep_packet(node, stream, number, bytes))
         return;
     stream->down = number;
+    stream->delivered = true;
     if (stream->is_back_end)
         cop__stream_tell(node, stream,
                          &(struct cop_stream_event){.kind = COP_STREAM_DOWN,
@@ -178,23 +179,48 @@ static void reach(struct cop_node *node, struct cop__stream *stream, uint64_t go
         cop__stream_set_mark(node, stream, stream->mark, got);
 }
 
-void cop__stream_got(struct cop_node *node, struct cop__stream *stream)
+/*
+ * What all have whom the last whole wave covered. A slot in which another cover waits says it of
+ * those; of these, and of whom a slot that is gone had covered, it is only known that they have
+ * what everybody has.
+ */
+static uint64_t got_by_all(const struct cop__stream *stream)
 {
-    uint64_t got = stream->down;
-    for (uint32_t i = 0; i < stream->slot_count; i++)
-        if (stream->slots[i].got < got)
-            got = stream->slots[i].got;
-    if (stream->network->is_root) {
-        reach(node, stream, got);
-        return;
+    uint64_t got = stream->dirty ? stream->down_mark : stream->down;
+    for (uint32_t i = 0; i < stream->slot_count; i++) {
+        const struct cop__stream_slot *slot = &stream->slots[i];
+        uint64_t its = slot->got;
+        for (uint32_t j = 0; j < slot->pending_count; j++)
+            if (cop__slot_at(slot, j)->whole)
+                its = stream->down_mark;
+        got = its < got ? its : got;
     }
-    if (got <= stream->got_said || !stream->network->adopted)
-        return;
+    return got;
+}
+
+static void say_got(struct cop_node *node, struct cop__stream *stream, uint64_t got)
+{
     struct cop__msg_got message = {
         .stream = stream->number, .number = stream->network->attempt, .got = got};
     stream->got_said = got;
     cop__roster_send(node, stream->network->parent, COP__KIND_GOT,
                      cop__encode_got(&message));
+}
+
+void cop__stream_got(struct cop_node *node, struct cop__stream *stream)
+{
+    uint64_t got = got_by_all(stream);
+    if (stream->network->is_root)
+        reach(node, stream, got);
+    else if (got > stream->got_said && stream->network->adopted)
+        say_got(node, stream, got);
+}
+
+void cop__stream_got_less(struct cop_node *node, struct cop__stream *stream)
+{
+    uint64_t got = got_by_all(stream);
+    if (got < stream->got_said)
+        say_got(node, stream, got);
 }
 
 void cop__on_got(struct cop_node *node, const struct cop_frame *frame)
@@ -214,7 +240,6 @@ void cop__on_got(struct cop_node *node, const struct cop_frame *frame)
         COP__COUNT(node, ignored_not_below);
         return;
     }
-    if (message.got > slot->got)
-        slot->got = message.got;
+    slot->got = message.got;
     cop__stream_got(node, stream);
 }

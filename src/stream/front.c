@@ -85,6 +85,10 @@ void cop__front_attach(struct cop_node *node, struct cop__stream *stream,
     stream->has_front = stream->front_is_new = true;
     stream->output_whole = true;
     cop__stream_set_mark(node, stream, taken, reached);
+    if (stream->down_mark > reached) /* decided when there was no front-end */
+        cop__stream_tell(node, stream,
+                         &(struct cop_stream_event){.kind = COP_STREAM_REACHED,
+                                                    .wave = stream->down_mark});
     if (stream->made && !stream->dirty)
         cop__front_output(node, stream);
 }

@@ -62,7 +62,8 @@ static void digest_stream(struct cop__digest *digest, const struct cop__stream *
     cop__digest_word(digest, stream->shown);
     cop__digest_word(digest, stream->down);
     cop__digest_word(digest, stream->down_mark);
-    cop__digest_word(digest, stream->got_said << 1 | stream->front_is_new);
+    cop__digest_word(digest, stream->got_said << 2 | (uint64_t)stream->delivered << 1 |
+                                 stream->front_is_new);
     digest_slot(digest, &stream->own);
     for (uint32_t i = 0; i < stream->slot_count; i++)
         digest_slot(digest, &stream->slots[i]);

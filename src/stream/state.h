@@ -157,6 +157,7 @@ struct cop__stream {
     bool wants_room;    /* the back-end here was turned away */
     uint64_t down;      /* the last packet down that I have */
     uint64_t down_mark; /* all back-ends have those */
+    bool delivered;     /* one has come here */
     uint64_t got_said;
     struct cop__packet *packets; /* from down_mark + 1 on */
     uint32_t packet_count, packet_capacity;
@@ -388,6 +389,8 @@ void cop__stream_catch_up(struct cop_node *node, struct cop__stream *stream,
                           cop_id child, uint64_t has);
 /* Says above what all below have. */
 void cop__stream_got(struct cop_node *node, struct cop__stream *stream);
+/* Takes back what does not hold of all whom the next whole wave covers. */
+void cop__stream_got_less(struct cop_node *node, struct cop__stream *stream);
 
 /* ---- inspect.c ------------------------------------------------------------------- */
 

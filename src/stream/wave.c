@@ -162,6 +162,8 @@ static void send_wave(struct cop_node *node, struct cop__stream *stream,
     };
     struct cop_buf *tail =
         whole ? whole_tail(node, stream, &message.cover, &message.departed) : NULL;
+    if (whole && !node->failed)
+        cop__stream_got_less(node, stream);
     if (node->failed)
         return;
     cop__roster_send(node, network->parent, COP__KIND_WAVE, cop__encode_wave(&message));
@@ -261,9 +263,9 @@ static bool waits_for_first(const struct cop__stream *stream)
 void cop__stream_restate(struct cop_node *node, struct cop__stream *stream)
 {
     stream->silent = true;
+    stream->got_said = 0;
     if (stream->made && stream->network->adopted && !waits_for_first(stream))
         send_wave(node, stream, stream->state, true);
-    stream->got_said = 0;
     cop__stream_got(node, stream);
 }
 

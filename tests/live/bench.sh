@@ -60,4 +60,11 @@ while read -r line; do
     [ "$there" -gt 0 ] && [ "$there" -lt "$back" ] || die "$line"
 done <<<"$out"
 expect 2 coppice bench bcast -n 1
+# Bulk, which a member has not all in memory.
+expect 0 coppice bench bulk -n 7 --size 24M --chunk 64 --rounds 1 --json
+[ "$(field bytes)" = 25165824 ] || die "$out"
+grep -q '"share":{"median":[0-9.]*[1-9]' <<<"$out" || die "$out"
+[ "$(field idle_bytes)" -gt 0 ] && [ "$(field grown_bytes)" -lt 16000000 ] || die "$out"
+expect 2 coppice bench bulk --size 12Q
+expect 2 coppice bench bulk --shape square
 assert_nothing_left

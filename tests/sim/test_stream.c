@@ -255,6 +255,20 @@ static void test_found_by_more_seeds(void **state)
         "net constant 10us\nat 9ms pause 3\nat 10ms crash 1\nliveness\n");
 }
 
+/* Packets down: those below one who died count until a wave without them is made; a root that is
+ * a new life begins where all are, or leaves none out. */
+static void test_packets_of_those_between(void **state)
+{
+    (void)state;
+    run("nodes 4\nshape chain\nseed 65720\nviews majority\nstart 4\nstream sum waves 5 "
+        "window 3 gap 206511ns downs 4\nflags codec cut\nnet constant 10us\n"
+        "crash 2 after-send 9\n");
+    run("nodes 4\nshape radix:2\nseed 68377\nviews none\nstream union waves 8 window 4 "
+        "downs 5\nflags codec cut\nnet constant 26us jitter 94us compute 7us\n"
+        "crash 3 before-recv 10\ncrash 0 after-send 12\nat 630us restart 0\n"
+        "crash 2 after-send 6\n");
+}
+
 /* A front-end that found two roots stays with the later, and finds another when that dies; it
  * does not ask of one side what it said to the other. */
 static void test_front_ends_of_two_sides(void **state)
@@ -342,6 +356,7 @@ int main(void)
         cmocka_unit_test(test_joining_and_returning),
         cmocka_unit_test(test_found_by_seeds),
         cmocka_unit_test(test_found_by_more_seeds),
+        cmocka_unit_test(test_packets_of_those_between),
         cmocka_unit_test(test_front_ends_of_two_sides),
         cmocka_unit_test(test_checkers_fail),
         cmocka_unit_test(test_swarm),

@@ -43,6 +43,14 @@ static void values_are_the_same_everywhere(void **state)
                      UINT64_C(0xde9440ca63ddadc1));
 }
 
+static uint64_t digest_of_block(const void *data, size_t length)
+{
+    struct cop__digest digest;
+    cop__digest_init(&digest);
+    cop__digest_block(&digest, data, length);
+    return cop__digest_value(&digest);
+}
+
 static int compare_values(const void *a, const void *b)
 {
     uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
@@ -54,6 +62,37 @@ static void check_distinct(uint64_t *values, size_t count)
     qsort(values, count, sizeof(values[0]), compare_values);
     for (size_t i = 1; i < count; i++)
         assert_int_not_equal(values[i - 1], values[i]);
+}
+
+/* A block, of any length, and all of it with one bit changed. */
+static void blocks_are_told_apart(void **state)
+{
+    uint8_t block[200] = {0};
+    uint64_t values[201], changed[1 + 8 * 100];
+    (void)state;
+    for (size_t length = 0; length <= sizeof block; length++)
+        values[length] = digest_of_block(block, length);
+    check_distinct(values, 201);
+    changed[0] = digest_of_block(block, 100);
+    for (size_t bit = 0; bit < 8 * 100; bit++) {
+        block[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        changed[1 + bit] = digest_of_block(block, 100);
+        block[bit / 8] ^= (uint8_t)(1u << bit % 8);
+    }
+    check_distinct(changed, 1 + 8 * 100);
+    for (uint8_t i = 0; i < sizeof block; i++)
+        block[i] = i;
+    /* Words that change their places, also from one of the streams to another. */
+    values[0] = digest_of_block(block, 128);
+    for (size_t i = 1; i < 16; i++) {
+        uint8_t turned[128];
+        memcpy(turned, block + 8 * i, 128 - 8 * i);
+        memcpy(turned + 128 - 8 * i, block, 8 * i);
+        values[i] = digest_of_block(turned, 128);
+    }
+    check_distinct(values, 16);
+    /* Members of all kinds must come to the same. */
+    assert_int_equal(digest_of_block(block, 200), UINT64_C(0x45c558cfe86eef35));
 }
 
 /* What traces are made of: small numbers, in every order, zeros in any number. */
@@ -159,6 +198,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_are_the_same_everywhere),
         cmocka_unit_test(small_streams_are_told_apart),
+        cmocka_unit_test(blocks_are_told_apart),
         cmocka_unit_test(every_bit_counts),
         cmocka_unit_test(every_byte_and_the_length_count),
         cmocka_unit_test(pieces_are_not_glued_together),

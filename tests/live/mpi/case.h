@@ -34,4 +34,22 @@ static inline int begin(int *argc, char ***argv)
     return me;
 }
 
+/* Ranks of MPI_COMM_WORLD, as bits; the group is freed. */
+static inline unsigned bits(MPI_Group group)
+{
+    MPI_Group all;
+    int size, rank;
+    unsigned found = 0;
+    MPI_Comm_group(MPI_COMM_WORLD, &all);
+    MPI_Group_size(group, &size);
+    for (int i = 0; i < size; i++) {
+        MPI_Group_translate_ranks(group, 1, &i, all, &rank);
+        found |= 1u << rank;
+    }
+    MPI_Group_free(&all);
+    if (group != MPI_GROUP_EMPTY)
+        MPI_Group_free(&group);
+    return found;
+}
+
 #endif

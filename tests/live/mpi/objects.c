@@ -5,24 +5,6 @@
  */
 #include "case.h"
 
-/* Ranks of MPI_COMM_WORLD, as bits; the group is freed. */
-static unsigned bits(MPI_Group group)
-{
-    MPI_Group all;
-    int size, rank;
-    unsigned found = 0;
-    MPI_Comm_group(MPI_COMM_WORLD, &all);
-    MPI_Group_size(group, &size);
-    for (int i = 0; i < size; i++) {
-        MPI_Group_translate_ranks(group, 1, &i, all, &rank);
-        found |= 1u << rank;
-    }
-    MPI_Group_free(&all);
-    if (group != MPI_GROUP_EMPTY)
-        MPI_Group_free(&group);
-    return found;
-}
-
 struct objects {
     MPI_Win win;
     MPI_File file;
