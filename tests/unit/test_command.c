@@ -145,8 +145,13 @@ static void list_reply_round_trip(void **state)
 {
     (void)state;
     struct member_status members[] = {
-        {11, MEMBER_RUNNING, 0, 5, 0, "", ""},
-        {0, MEMBER_DEAD, 9, 6, 7, "x1", "unix:/x"},
+        {.pid = 11, .state = MEMBER_RUNNING, .incarnation = 5},
+        {.state = MEMBER_DEAD,
+         .wait_status = 9,
+         .incarnation = 6,
+         .id = 7,
+         .name = "x1",
+         .address = "unix:/x"},
     };
     struct list_reply in = {1, 2, 2, members}, out;
     struct cop_buf *buf = list_reply_encode(&in);
