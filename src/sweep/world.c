@@ -18,6 +18,14 @@ static bool takes_part_in(const struct cop_view *world, cop_id id,
     return entry->presence == COP_PRESENT || cop__entry_leaves_with(entry, world);
 }
 
+/* Nobody need say so of a life that my view knows a later one of. */
+static bool is_outlived(const struct cop_node *node, cop_id id,
+                        cop_incarnation incarnation)
+{
+    struct cop__entry entry;
+    return cop__view_entry(node->view, id, &entry) && entry.incarnation > incarnation;
+}
+
 bool cop__sweep_is_lost(const struct cop_node *node, const struct cop__sweep *sweep,
                         cop_rank rank)
 {
@@ -25,7 +33,8 @@ bool cop__sweep_is_lost(const struct cop_node *node, const struct cop__sweep *sw
     cop_id id = cop__sweep_id(sweep, rank);
     if (sweep->world)
         return !takes_part_in(sweep->world, id, &entry) ||
-               cop__roster_has_lost(node, id, entry.incarnation);
+               cop__roster_has_lost(node, id, entry.incarnation) ||
+               is_outlived(node, id, entry.incarnation);
     if (cop__roster_is_suspect(node, id))
         return true;
     return cop_view_changes(node->view) > 0 &&

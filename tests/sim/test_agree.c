@@ -414,6 +414,22 @@ static void test_a_death_after_a_goodbye(void **state)
     assert_int_equal(report.agreements, 2);
 }
 
+/* A proposal of 1 that came to nothing waits for 5 and 6, whom later views know in another life
+ * (seed 915777). */
+static void test_a_proposal_outlived(void **state)
+{
+    (void)state;
+    run("nodes 7\nshape radix:2\nseed 915777\nviews majority\nstart 7\n"
+        "agree strict count 1 window 2 gap 17996288ns promote\n"
+        "flags codec buggify\nnet constant 10us\nat 15ms crash 0\n"
+        "at 0ns partition 0,5-6 | 1-4\nat 3520us report 1 about 0\n"
+        "at 0ns report 0 about 1\nat 3530us report 0 about 2\n"
+        "at 0ns report 0 about 3\nat 0ns report 0 about 4\nat 3550us heal\n"
+        "at 3550us partition 5-6 > 0-4\nat 3560us report 0 about 5\n"
+        "at 3560us report 0 about 6\nat 5ms heal\nat 7ms report 3 about 2\n"
+        "at 7ms report 0 about 5\n");
+}
+
 /* Where no view can be committed the deadline says why, to who knows that it is so. */
 struct ends {
     unsigned degraded, timed_out, decided;
@@ -480,6 +496,7 @@ int main(void)
         cmocka_unit_test(test_a_view_that_dies_with_its_root),
         cmocka_unit_test(test_a_side_that_was_told_to_go_on),
         cmocka_unit_test(test_a_death_after_a_goodbye),
+        cmocka_unit_test(test_a_proposal_outlived),
         cmocka_unit_test(test_degraded),
         cmocka_unit_test(test_rebalancing),
         cmocka_unit_test(test_swarm),
