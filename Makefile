@@ -10,7 +10,7 @@ SEEDS_DEEP ?= 1000000
 # Executions of each fuzzer in `check-deep`.
 FUZZ_RUNS ?= 10000000
 HOURS ?= 1
-# Of each live run under overload and loss in `soak`; 0: none.
+# Of each part of `soak` with real processes; 0: none.
 MINUTES ?= 15
 PREFIX ?= /usr/local
 
@@ -26,7 +26,7 @@ help:
 	@echo 'make run         build, then the tour: a cluster, all services, four deaths, a healing'
 	@echo 'make check       everything that must hold before a commit (10 min on 2 cores)'
 	@echo 'make check-deep  all sanitizers, compilers, fuzzers, a million seeds (60 min)'
-	@echo 'make soak        live under overload and loss, MINUTES=15 each; simulate for HOURS=1'
+	@echo 'make soak        chaos, overload and loss with real processes, MINUTES=15 each; simulate for HOURS=1'
 	@echo 'make mutants     which test catches which deliberate bug'
 	@echo 'make compare     other systems beside this one, in one run (20 min; PEERS="--short serf")'
 	@echo 'make figures     models, simulations and measurements: CSV, SVG, one page (5 min)'
@@ -62,6 +62,7 @@ check-deep:
 	@JOBS=$(JOBS) SEEDS=$(SEEDS_DEEP) FUZZ_RUNS=$(FUZZ_RUNS) scripts/check-deep
 
 soak: release
+	@scripts/deps soak || true
 	@JOBS=$(JOBS) HOURS=$(HOURS) MINUTES=$(MINUTES) COPPICE=$(RELEASE)/coppice scripts/soak
 
 mutants:
