@@ -36,21 +36,67 @@ static int give_one(struct chorus *chorus, struct cop_run *run, uint64_t stream)
     return error;
 }
 
+static void note_opened(struct chorus *chorus, uint64_t stream, uint64_t wave)
+{
+    struct chorus_note *note = &chorus->notes[chorus->config.self];
+    chorus->given = wave;
+    atomic_store(&note->began, wave);
+    atomic_store(&note->given, wave);
+    if (stream % 3 == CHORUS_FLUSH)
+        atomic_store(&chorus->flushed, stream);
+}
+
+/* Credit comes after everything that has to be mended, so this is where it is known. */
+static void note_recovery(struct chorus *chorus, struct cop_run *run, uint64_t stream)
+{
+    struct chorus_note *note = &chorus->notes[chorus->config.self];
+    struct cop_stream_info info;
+    if (cop_stream_info(run, stream, &info) != 0)
+        return;
+    atomic_store(&note->lost, info.recovery.lost);
+    atomic_store(&note->asked, info.recovery.asked);
+    atomic_store(&note->adopted, info.recovery.adopted);
+}
+
 static void on_stream(void *context, struct cop_run *run, uint64_t stream,
                       const struct cop_stream_event *event)
 {
     struct chorus *chorus = context;
-    if (event->kind == COP_STREAM_OPENED) {
-        chorus->given = event->wave;
-        atomic_store(&chorus->notes[chorus->config.self].began, event->wave);
-        atomic_store(&chorus->notes[chorus->config.self].given, event->wave);
-    }
-    if (event->kind == COP_STREAM_DOWN && chorus->config.answers)
+    uint64_t way = stream % 3;
+    if (event->kind == COP_STREAM_OPENED)
+        note_opened(chorus, stream, event->wave);
+    else if (event->kind == COP_STREAM_ROOM)
+        note_recovery(chorus, run, stream);
+    else if (event->kind == COP_STREAM_DOWN && way == CHORUS_ANSWER)
         give_one(chorus, run, stream);
-    if (event->kind != COP_STREAM_OPENED && event->kind != COP_STREAM_ROOM)
+    else if (event->kind == COP_STREAM_CLOSED)
+        atomic_store(&chorus->flushed, 0);
+    if (way != CHORUS_BURST ||
+        (event->kind != COP_STREAM_OPENED && event->kind != COP_STREAM_ROOM))
         return;
     while (chorus->given < chorus->config.waves && give_one(chorus, run, stream) == 0)
         continue;
+}
+
+/* The thread of the program gives, and waits for each to be taken. Never returns. */
+_Noreturn static void flush_all(struct chorus *chorus, struct cop_run *run)
+{
+    struct timespec pause_for = {0, 1000000};
+    uint8_t packet[CHORUS_PACKET_MAX];
+    uint64_t stream = 0, wave = 0;
+    for (;;) {
+        uint64_t now = atomic_load(&chorus->flushed);
+        if (now != stream)
+            wave = atomic_load(&chorus->notes[chorus->config.self].began);
+        stream = now;
+        if (stream == 0 || wave >= chorus->config.waves) {
+            nanosleep(&pause_for, NULL);
+            continue;
+        }
+        uint32_t length = chorus->config.packet(chorus->config.self, wave + 1, packet);
+        if (cop_stream_send_wait(run, stream, packet, length, COP_SEC) == 0)
+            wave++;
+    }
 }
 
 /* ---- members --------------------------------------------------------------------- */
@@ -114,9 +160,7 @@ _Noreturn static void serve(struct chorus *chorus, cop_id self, pid_t parent)
         if (error)
             complain("member %" PRIu32 ": %s", self, cop_strerror(error));
     }
-    while (cop_state(run) != COP_RUN_OVER)
-        pause();
-    _exit(0);
+    flush_all(chorus, run);
 }
 
 static int fork_all(struct chorus *chorus)

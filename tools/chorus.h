@@ -14,6 +14,12 @@
  * dead, too.
  */
 #define CHORUS_MAX 1024u
+/* How back-ends give to a stream: by its number, modulo 3. */
+enum chorus_way {
+    CHORUS_ANSWER = 0, /* one packet for each that comes down */
+    CHORUS_BURST = 1,  /* as many as there is room for, at once */
+    CHORUS_FLUSH = 2,  /* one after the other, each in a turn of the loop of its own */
+};
 #define CHORUS_STREAM 1u
 
 struct chorus;
@@ -23,8 +29,7 @@ struct chorus_config {
     cop_id self;          /* which member this process is */
     const char *shape;    /* of the tree */
     const char *key_file; /* TLS; NULL: in clear */
-    uint64_t waves;       /* packets that each back-end gives, at once; 0: none */
-    bool answers;         /* and one for each packet that comes down */
+    uint64_t waves; /* packets that each back-end gives to a stream of BURST or FLUSH */
     /* The packet of a wave: at most CHORUS_PACKET_MAX bytes, and how many. */
     uint32_t (*packet)(cop_id id, uint64_t wave, uint8_t *out);
     /* A member that is the front-end until it is killed, and takes what comes; NONE: nobody. */
@@ -39,6 +44,7 @@ struct chorus_note {
     /* Waves that there had been when it was told of the stream: its first packet is the next. A
      * process that is late may find some. */
     _Atomic uint64_t began;
+    _Atomic cop_time lost, asked, adopted; /* its last recovery */
 };
 
 struct chorus {
@@ -48,8 +54,9 @@ struct chorus {
     int listeners[CHORUS_MAX];
     char texts[CHORUS_MAX][32];
     const char *addresses[CHORUS_MAX];
-    pid_t pids[CHORUS_MAX]; /* by member; 0: this one, or it was killed */
-    uint64_t given;         /* of this process */
+    pid_t pids[CHORUS_MAX];   /* by member; 0: this one, or it was killed */
+    uint64_t given;           /* of this process */
+    _Atomic uint64_t flushed; /* the stream to which its other thread gives; 0: none */
 };
 
 /* All are members when this returns. 0, or EXIT_FAILED after one line; then all are gone. */

@@ -190,6 +190,8 @@ static const struct {
     {"exec", cmd_bench_exec},
     {"bcast", cmd_bench_bcast},
     {"bulk", cmd_bench_bulk},
+    {"stream", cmd_bench_stream},
+    {"recovery", cmd_bench_recovery},
 };
 #define OTHERS (sizeof others / sizeof *others)
 
@@ -235,7 +237,9 @@ int cmd_bench(int argc, char **argv)
     };
     struct args args = {
         .name = "bench",
-        .usage = "sweep|floor|contention|ts|tls|rpc|agree|exec|bcast|bulk [options]",
+        .usage =
+            "sweep|floor|contention|ts|tls|rpc|agree|exec|bcast|bulk|stream|recovery "
+            "[options]",
         .text =
             "`sweep` measures probes of a private cluster against two floors, turn by\n"
             "turn: bare C that moves as many equal messages over the same tree, with\n"
@@ -246,7 +250,9 @@ int cmd_bench(int argc, char **argv)
             "`rpc` (calls to all), `agree`, `exec` (against pdsh, clush and xargs),\n"
             "`bcast` (an empty request to all, also against MPI), `bulk` (many bytes "
             "to\n"
-            "all, against bare copies).",
+            "all, against bare copies), `stream` (waves of sums), `recovery` (of a "
+            "stream\n"
+            "after a death).",
         .options = options,
         .least = 1,
         .most = 1,

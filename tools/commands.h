@@ -72,6 +72,8 @@ int cmd_bench_tls(int argc, char **argv);
 int cmd_bench_rpc(int argc, char **argv);
 int cmd_bench_agree(int argc, char **argv);
 int cmd_bench_exec(int argc, char **argv);
+int cmd_bench_stream(int argc, char **argv);
+int cmd_bench_recovery(int argc, char **argv);
 int cmd_bench_bcast(int argc, char **argv);
 int cmd_bench_bulk(int argc, char **argv);
 /* And `model bcast`. */

@@ -110,6 +110,14 @@ struct cop_departed {
     uint64_t wave;
     const struct cop_buf *state; /* borrowed until the next step */
 };
+/* When a node lost its parent for the last time and found another one, in the time of its
+ * events. 0: not yet. */
+struct cop_stream_recovery {
+    cop_time lost;    /* it knew that it had none */
+    cop_time asked;   /* the one that took it */
+    cop_time adopted; /* and was taken: its state goes there at once */
+    uint32_t tries;   /* whom it asked */
+};
 /* For tests and tools: what a node holds of a stream. */
 struct cop_stream_info {
     const struct cop_filter *filter;
@@ -125,6 +133,7 @@ struct cop_stream_info {
     uint32_t departed;   /* back-ends that are lost */
     uint32_t kept;       /* packets down that are kept */
     uint64_t down;       /* the last of them */
+    struct cop_stream_recovery recovery; /* of its network */
 };
 /* COP_ENOENT. */
 int cop_node_stream(const struct cop_node *node, uint64_t number,

@@ -184,6 +184,7 @@ static void settle_in(struct cop_node *node, struct cop__network *network,
 {
     cop__timer_cancel(node, &network->timer);
     network->adopted = true;
+    network->recovery.adopted = node->now;
     network->rounds = 0;
     take_places(node, network, message->places);
     cop__network_set_path(node, network, message->regeneration, message->path);

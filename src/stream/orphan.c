@@ -92,6 +92,8 @@ static void ask(struct cop_node *node, struct cop__network *network, cop_id id)
         return;
     }
     network->attempt++;
+    network->recovery.asked = node->now;
+    network->recovery.tries++;
     network->parent = id;
     network->parent_life = cop_view_incarnation(node->view, id);
     network->adopted = false;
@@ -151,6 +153,8 @@ void cop__orphan_begin(struct cop_node *node, struct cop__network *network)
     network->seeks_root = cop_view_root(node->view) == lost ||
                           (network->path.count == 1 && lost != COP_ID_NONE) ||
                           (lost == COP_ID_NONE && network->attempt > 0);
+    if (lost != COP_ID_NONE)
+        network->recovery = (struct cop_stream_recovery){.lost = node->now};
     let_go(node, network);
     network->attempt++; /* an offer of the start does not come into question any more */
     network->tried.count = 0;

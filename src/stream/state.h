@@ -198,6 +198,7 @@ struct cop__network {
     uint32_t rounds; /* all were tried so often */
     bool seeks_root; /* it was the root that I lost: only another one will do (T10) */
     cop_time repair_pause;
+    struct cop_stream_recovery recovery; /* the last, for who measures */
     struct cop_ranks path;              /* from the top to my parent */
     uint64_t regeneration;              /* of the root at its top; 0: it is none */
     struct cop__stream_child *children; /* by id */

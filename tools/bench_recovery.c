@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How long a stream needs to be whole again after an inner process was killed. The tree has two
+ * levels: the root has k children, of which the first has k children of its own. That one is
+ * killed, so there are k orphans, and the others can take them.
+ */
+#include "bench_stream.h"
+#include "chorus.h"
+#include "commands.h"
+
+#include <coppice/error.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define PATIENCE_S 180
+#define VICTIM 1u
+/* Waves before the kill; and how far back-ends may be ahead, so that a new wave is soon out. */
+#define WAVES_BEFORE 20u
+#define WINDOW 4u
+
+struct watch {
+    struct chorus chorus;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    /* With the mutex. */
+    uint64_t wave; /* the last that was complete */
+    uint64_t
+        after; /* a complete one from here on was given after the kill; 0: no kill yet */
+    cop_time whole_ns;
+    int status;
+};
+
+static uint32_t packet_of(cop_id id, uint64_t wave, uint8_t *out)
+{
+    uint64_t value = id + wave;
+    for (int i = 0; i < 8; i++)
+        out[i] = (uint8_t)(value >> (8 * i));
+    return 8;
+}
+
+static void on_told(void *context, struct cop_run *run, uint64_t stream,
+                    const struct cop_stream_event *event)
+{
+    struct watch *watch = context;
+    (void)run, (void)stream;
+    pthread_mutex_lock(&watch->mutex);
+    if (event->kind == COP_STREAM_CLOSED)
+        watch->status = event->status ? event->status : COP_ESTATE;
+    if (event->kind == COP_STREAM_OUTPUT && event->complete) {
+        watch->wave = event->wave;
+        if (watch->after != 0 && event->wave >= watch->after && watch->whole_ns == 0)
+            watch->whole_ns = now_ns();
+    }
+    pthread_cond_signal(&watch->changed);
+    pthread_mutex_unlock(&watch->mutex);
+}
+
+/* Until so many waves are out, or (0) until it is whole again. */
+static int wait_for(struct watch *watch, uint64_t wave)
+{
+    struct timespec until;
+    int late = 0;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += PATIENCE_S;
+    pthread_mutex_lock(&watch->mutex);
+    while (watch->status == 0 && late == 0 &&
+           (wave ? watch->wave < wave : watch->whole_ns == 0))
+        late = pthread_cond_timedwait(&watch->changed, &watch->mutex, &until);
+    int status = late ? COP_ETIMEDOUT : watch->status;
+    uint64_t last = watch->wave;
+    pthread_mutex_unlock(&watch->mutex);
+    return status
+               ? fail(EXIT_FAILED, "bench: the stream ended after wave %" PRIu64 ": %s",
+                      last, cop_strerror(status))
+               : 0;
+}
+
+static cop_time strike(struct watch *watch, uint32_t n)
+{
+    uint64_t most = 0;
+    cop_time at = now_ns();
+    chorus_kill(&watch->chorus, VICTIM);
+    for (cop_id id = 0; id < n; id++)
+        if (chorus_given(&watch->chorus, id) > most)
+            most = chorus_given(&watch->chorus, id);
+    pthread_mutex_lock(&watch->mutex);
+    watch->after = most + 1;
+    pthread_mutex_unlock(&watch->mutex);
+    return at;
+}
+
+/* Means over the orphans, which are known when they have had credit again. */
+static bool read_parts(const struct watch *watch, uint32_t k, cop_time at,
+                       double *parts)
+{
+    cop_time last = 0;
+    for (cop_id id = k + 1; id <= 2 * k; id++) {
+        const struct chorus_note *note = &watch->chorus.notes[id];
+        cop_time lost = atomic_load(&note->lost), asked = atomic_load(&note->asked),
+                 adopted = atomic_load(&note->adopted);
+        if (lost < at || asked < lost || adopted < asked)
+            return false;
+        parts[RECOVERY_NOTICE] += (double)(lost - at) / k;
+        parts[RECOVERY_CHOOSE] += (double)(asked - lost) / k;
+        parts[RECOVERY_CONNECT] += (double)(adopted - asked) / k;
+        last = adopted > last ? adopted : last;
+    }
+    parts[RECOVERY_ALL] = (double)(watch->whole_ns - at);
+    parts[RECOVERY_STATE] =
+        watch->whole_ns > last ? (double)(watch->whole_ns - last) : 0;
+    return true;
+}
+
+static int run_kill(struct watch *watch, uint32_t k, double *parts)
+{
+    struct cop_stream_options options = {.number = CHORUS_STREAM,
+                                         .filter = "sum",
+                                         .type = "u64",
+                                         .flags = COP_STREAM_LEAVES,
+                                         .window = WINDOW};
+    int error = cop_stream_open(watch->chorus.run, &options, on_told, watch, NULL);
+    if (error)
+        return fail(EXIT_FAILED, "bench: no stream: %s", cop_strerror(error));
+    int code = wait_for(watch, WAVES_BEFORE);
+    if (code)
+        return code;
+    cop_time at = strike(watch, 2 * k + 1);
+    code = wait_for(watch, 0);
+    /* Each orphan notes its times when it gets credit, a few waves later. */
+    for (uint64_t more = 1; code == 0 && !read_parts(watch, k, at, parts); more++) {
+        memset(parts, 0, RECOVERY_PARTS * sizeof *parts);
+        code = more > 2000 ? fail(EXIT_FAILED, "bench: an orphan says nothing")
+                           : wait_for(watch, watch->after + more * WINDOW);
+    }
+    return code;
+}
+
+static int run_cluster(const struct recovery_config *config, double *parts)
+{
+    struct watch *watch = calloc(1, sizeof *watch);
+    char shape[32];
+    struct chorus_config chorus = {.n = 2 * config->fan_out + 1,
+                                   .self = 0,
+                                   .shape = shape,
+                                   .key_file = config->key_file,
+                                   .waves = UINT64_MAX,
+                                   .packet = packet_of,
+                                   .opener = COP_ID_NONE};
+    if (watch == NULL)
+        return fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
+    snprintf(shape, sizeof shape, "kary:%" PRIu32, config->fan_out);
+    pthread_mutex_init(&watch->mutex, NULL);
+    pthread_cond_init(&watch->changed, NULL);
+    int code = chorus_open(&watch->chorus, &chorus);
+    if (code == 0) {
+        code = run_kill(watch, config->fan_out, parts);
+        chorus_close(&watch->chorus);
+    }
+    pthread_mutex_destroy(&watch->mutex);
+    pthread_cond_destroy(&watch->changed);
+    free(watch);
+    return code;
+}
+
+/* The values are sorted by then. */
+static double at_99(const double *values, uint32_t count)
+{
+    return values[((uint64_t)(count - 1) * 99 + 50) / 100];
+}
+
+int bench_recovery(const struct recovery_config *config, struct progress *progress,
+                   struct recovery_result *out)
+{
+    double *values[RECOVERY_PARTS] = {0};
+    int code = 0;
+    *out = (struct recovery_result){.n = 2 * config->fan_out + 1};
+    for (int part = 0; part < RECOVERY_PARTS && code == 0; part++) {
+        values[part] = calloc(config->kills, sizeof **values);
+        if (values[part] == NULL)
+            code = fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
+    }
+    for (uint32_t i = 0; i < config->kills && code == 0; i++) {
+        double parts[RECOVERY_PARTS] = {0};
+        progress_show(progress, "kills", i, config->kills);
+        code = run_cluster(config, parts);
+        for (int part = 0; part < RECOVERY_PARTS; part++)
+            values[part][i] = parts[part];
+    }
+    out->kills = config->kills;
+    for (int part = 0; part < RECOVERY_PARTS; part++) {
+        if (code == 0) {
+            out->ns[part] = summarize(values[part], config->kills);
+            out->p99_ns[part] = at_99(values[part], config->kills);
+        }
+        free(values[part]);
+    }
+    return code;
+}

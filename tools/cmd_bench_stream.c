@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `bench stream` and `bench recovery`. */
+#include "args.h"
+#include "bench_stream.h"
+#include "commands.h"
+#include "numbers.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define LIST_MAX 16u
+
+static int parse_list(const char *option, const char *text, uint32_t most,
+                      struct numbers *out)
+{
+    if (parse_numbers(text, 2, most, LIST_MAX, out) == 0)
+        return 0;
+    return fail(EXIT_USAGE,
+                "bench: %s takes up to %u numbers from 2 to %" PRIu32
+                ", as 4,8, not '%s'",
+                option, LIST_MAX, most, text);
+}
+
+/* ---- stream ---------------------------------------------------------------------- */
+
+static void print_summary(const struct summary *summary, int decimals, double by)
+{
+    char text[96];
+    snprintf(text, sizeof text, "%.*f (%.*f-%.*f)", decimals, summary->median / by,
+             decimals, summary->low / by, decimals, summary->high / by);
+    printf(" %-24s", text);
+}
+
+static void print_row(const struct stream_config *config,
+                      const struct stream_result *result)
+{
+    printf("%4" PRIu32 "/%-3" PRIu32, config->fan_out * config->fan_out,
+           config->fan_out);
+    print_summary(&result->flush, 0, 1);
+    print_summary(&result->burst, 0, 1);
+    print_summary(&result->trip_ns, 3, 1e6);
+    print_summary(&result->over_blocking, 2, 1);
+    print_summary(&result->over_epoll, 2, 1);
+    putchar('\n');
+    fflush(stdout);
+}
+
+static void put_row(const struct stream_config *config,
+                    const struct stream_result *result)
+{
+    struct json json;
+    json_init(&json, stdout);
+    json_begin_object(&json);
+    json_put_string(&json, "schema", "coppice.bench.stream.v1");
+    json_put_u64(&json, "n", result->n);
+    json_put_u64(&json, "back_ends", (uint64_t)config->fan_out * config->fan_out);
+    json_put_u64(&json, "fan_out", config->fan_out);
+    json_put_u64(&json, "rounds", config->rounds);
+    json_put_u64(&json, "waves", config->waves);
+    json_put_u64(&json, "trips", config->trips);
+    json_put_u64(&json, "window", config->window);
+    bench_put_summary(&json, "flush_waves_per_second", &result->flush, 1);
+    bench_put_summary(&json, "burst_waves_per_second", &result->burst, 1);
+    json_put_u64(&json, "message_bytes", result->bytes);
+    bench_put_summary(&json, "round_trip_ns", &result->trip_ns, 0);
+    bench_put_summary(&json, "floor_blocking_ns", &result->blocking_ns, 0);
+    bench_put_summary(&json, "floor_epoll_ns", &result->epoll_ns, 0);
+    bench_put_summary(&json, "over_blocking", &result->over_blocking, 4);
+    bench_put_summary(&json, "over_epoll", &result->over_epoll, 4);
+    json_end_object(&json);
+    fflush(stdout);
+}
+
+static int run_stream(struct stream_config *config, const struct numbers *fan_outs,
+                      bool as_json)
+{
+    int code = 0;
+    if (!as_json)
+        printf("an 8-byte sum over TCP, %" PRIu64 " waves and %" PRIu32
+               " round trips in each of %" PRIu32 " rounds; waves per second\n\n"
+               "b.e./k  %-24s %-24s %-24s %-24s %s\n",
+               config->waves, config->trips, config->rounds, "flushed each",
+               "as many as there is room", "round trip, ms", "/ floor, blocking",
+               "/ floor, epoll");
+    for (uint32_t i = 0; i < fan_outs->count && code == 0; i++) {
+        struct stream_result result = {0};
+        struct progress progress;
+        config->fan_out = fan_outs->items[i];
+        progress_begin(&progress);
+        code = bench_stream(config, &progress, &result);
+        progress_end(&progress);
+        if (code == 0)
+            (as_json ? put_row : print_row)(config, &result);
+    }
+    return code;
+}
+
+int cmd_bench_stream(int argc, char **argv)
+{
+    const char *fan_outs = "4,8,16";
+    uint64_t rounds = 7, waves = 400, trips = 100, window = 64;
+    bool as_json = false;
+    static struct numbers list;
+    const struct args_option options[] = {
+        {0, "fan-out", "LIST", "k, for k * k back-ends: 4,8,16", ARGS_TEXT, &fan_outs,
+         0, 0},
+        {0, "rounds", "R", "how often each has a turn: 7", ARGS_NUMBER, &rounds, 1,
+         BENCH_ROUNDS_MAX},
+        {0, "waves", "W", "in each turn: 400", ARGS_NUMBER, &waves, 10, 1000000},
+        {0, "trips", "K", "round trips in each turn: 100", ARGS_NUMBER, &trips, 1,
+         1000000},
+        {0, "window", "W", "how far back-ends may be ahead: 64", ARGS_NUMBER, &window,
+         1, 1024},
+        {0, "json", NULL, "one object per line: coppice.bench.stream.v1", ARGS_FLAG,
+         &as_json, 0, 0},
+        {0},
+    };
+    struct args args = {
+        .name = "bench",
+        .usage = "stream [options]",
+        .text =
+            "Measures a stream of sums from k * k back-ends by k processes to a\n"
+            "front-end: waves in a second, if each is sent as soon as it is given, "
+            "and\n"
+            "if back-ends give as many as there is room for; and a packet down to all\n"
+            "with the sum of their answers, against bare C that moves one message "
+            "down\n"
+            "and up every edge of the same tree, turn by turn.",
+        .options = options,
+        .most = 0,
+    };
+    int code;
+    if (!args_parse(&args, argc, argv, &code))
+        return code;
+    code = parse_list("--fan-out", fan_outs, 31, &list);
+    if (code)
+        return code;
+    struct stream_config config = {.rounds = (uint32_t)rounds,
+                                   .waves = waves,
+                                   .trips = (uint32_t)trips,
+                                   .window = (uint32_t)window};
+    return run_stream(&config, &list, as_json);
+}
+
+/* ---- recovery -------------------------------------------------------------------- */
+
+static const char *const part_names[RECOVERY_PARTS] = {"notice", "choose", "connect",
+                                                       "state", "all"};
+
+static void print_recovery(const struct recovery_config *config,
+                           const struct recovery_result *result)
+{
+    printf("%7" PRIu32 " %5" PRIu32, config->fan_out, result->n);
+    for (int part = 0; part < RECOVERY_PARTS; part++)
+        printf("  %8.2f %8.2f", result->ns[part].median / 1e6,
+               result->p99_ns[part] / 1e6);
+    putchar('\n');
+    fflush(stdout);
+}
+
+static void put_recovery(const struct recovery_config *config,
+                         const struct recovery_result *result)
+{
+    struct json json;
+    char key[32];
+    json_init(&json, stdout);
+    json_begin_object(&json);
+    json_put_string(&json, "schema", "coppice.bench.recovery.v1");
+    json_put_u64(&json, "n", result->n);
+    json_put_u64(&json, "fan_out", config->fan_out);
+    json_put_u64(&json, "kills", result->kills);
+    json_put_bool(&json, "tls", config->key_file != NULL);
+    for (int part = 0; part < RECOVERY_PARTS; part++) {
+        snprintf(key, sizeof key, "%s_ns", part_names[part]);
+        bench_put_summary(&json, key, &result->ns[part], 0);
+        snprintf(key, sizeof key, "%s_p99_ns", part_names[part]);
+        json_put_double(&json, key, result->p99_ns[part], 0);
+    }
+    json_end_object(&json);
+    fflush(stdout);
+}
+
+static int run_recovery(struct recovery_config *config, const struct numbers *fan_outs,
+                        bool as_json)
+{
+    int code = 0;
+    if (!as_json) {
+        printf("an inner process is killed, %" PRIu32
+               " times; median and p99 in ms, %s\n\nfan-out     n",
+               config->kills, config->key_file ? "TLS" : "TCP in clear");
+        for (int part = 0; part < RECOVERY_PARTS; part++)
+            printf("  %-17s", part_names[part]);
+        putchar('\n');
+    }
+    for (uint32_t i = 0; i < fan_outs->count && code == 0; i++) {
+        struct recovery_result result;
+        struct progress progress;
+        config->fan_out = fan_outs->items[i];
+        progress_begin(&progress);
+        code = bench_recovery(config, &progress, &result);
+        progress_end(&progress);
+        if (code == 0)
+            (as_json ? put_recovery : print_recovery)(config, &result);
+    }
+    return code;
+}
+
+int cmd_bench_recovery(int argc, char **argv)
+{
+    const char *fan_outs = "2,4,8,16,32,64,128";
+    uint64_t kills = 10;
+    bool as_json = false;
+    static struct numbers list;
+    struct recovery_config config = {0};
+    const struct args_option options[] = {
+        {0, "fan-out", "LIST", "of the process that is killed: 2,4,8,16,32,64,128",
+         ARGS_TEXT, &fan_outs, 0, 0},
+        {0, "kills", "K", "each in a cluster of its own: 10", ARGS_NUMBER, &kills, 1,
+         10000},
+        {0, "key", "FILE", "encrypt with this key (coppice key new)", ARGS_TEXT,
+         &config.key_file, 0, 0},
+        {0, "json", NULL, "one object per line: coppice.bench.recovery.v1", ARGS_FLAG,
+         &as_json, 0, 0},
+        {0},
+    };
+    struct args args = {
+        .name = "bench",
+        .usage = "recovery [options]",
+        .text =
+            "Kills an inner process below which k back-ends are, while a sum streams,\n"
+            "and measures until a complete sum is out that was given after that. By\n"
+            "part: until the orphans know (notice), until each has asked the one that\n"
+            "takes it (choose), until it is taken (connect), from the last of these "
+            "to\n"
+            "the complete sum (state), and all of it.",
+        .options = options,
+        .most = 0,
+    };
+    int code;
+    if (!args_parse(&args, argc, argv, &code))
+        return code;
+    code = parse_list("--fan-out", fan_outs, 500, &list);
+    if (code)
+        return code;
+    config.kills = (uint32_t)kills;
+    return run_recovery(&config, &list, as_json);
+}
