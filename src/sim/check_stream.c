@@ -54,6 +54,8 @@ struct side {
 };
 
 struct state {
+    uint64_t number;
+    bool closed; /* by its front-end */
     const struct cop_filter *filter;
     struct cop_buf *empty;
     struct cop_buf *all; /* of everybody */
@@ -67,9 +69,19 @@ struct state {
     uint64_t taken;
 };
 
-static void fini(void *of)
+/* One for each stream, by its number. */
+struct all {
+    struct state *streams;
+    uint32_t count;
+};
+
+static struct state *state_of(const struct all *all, uint64_t number)
 {
-    struct state *state = of;
+    return number > 0 && number <= all->count ? &all->streams[number - 1] : NULL;
+}
+
+static void fini_one(struct state *state)
+{
     for (uint32_t i = 0; i < state->count; i++) {
         for (uint32_t j = 0; j < state->lives[i].count; j++)
             cop_buf_unref(state->lives[i].states[j]);
@@ -83,26 +95,47 @@ static void fini(void *of)
     free(state->told);
     free(state->known);
     free(state->sides);
-    free(state);
 }
 
-static void *init(struct cop_sim *sim)
+static void fini(void *of)
 {
-    struct state *state = calloc(1, sizeof(*state));
-    if (!state)
-        return NULL;
+    struct all *all = of;
+    for (uint32_t i = 0; i < all->count; i++)
+        fini_one(&all->streams[i]);
+    free(all->streams);
+    free(all);
+}
+
+static bool init_one(struct cop_sim *sim, struct state *state)
+{
     state->nodes = sim->config.nodes;
     state->told = calloc(state->nodes, sizeof(*state->told));
     state->filter = cop_filter_find(sim->config.stream.filter);
     state->known = calloc(state->nodes, sizeof(*state->known));
     state->sides = calloc(state->nodes, sizeof(*state->sides));
     if (!state->told || !state->known || !state->sides || !state->filter ||
-        cop_filter_init(state->filter, "u64", "", &state->empty) != 0) {
-        fini(state);
-        return NULL;
-    }
+        cop_filter_init(state->filter, "u64", "", &state->empty) != 0)
+        return false;
     state->all = cop_buf_ref(state->empty);
-    return state;
+    return true;
+}
+
+static void *init(struct cop_sim *sim)
+{
+    struct all *all = calloc(1, sizeof(*all));
+    if (!all)
+        return NULL;
+    all->streams = calloc(1 + sim->config.stream.others, sizeof(*all->streams));
+    bool good = all->streams != NULL;
+    while (good && all->count <= sim->config.stream.others) {
+        struct state *state = &all->streams[all->count++];
+        state->number = all->count;
+        good = init_one(sim, state);
+    }
+    if (good)
+        return all;
+    fini(all);
+    return NULL;
 }
 
 /* ---- what was given -------------------------------------------------------------- */
@@ -160,7 +193,7 @@ static void note_packet(struct state *state, struct cop_sim *sim, cop_id id,
 {
     struct life *life = find(state, id, cop__sim_incarnation(sim, id));
     struct cop_stream_info info;
-    if (!life || cop_node_stream(cop_sim_node(sim, id), COP__STREAM_NUMBER, &info) != 0)
+    if (!life || cop_node_stream(cop_sim_node(sim, id), state->number, &info) != 0)
         return;
     struct cop_packet packet = {.type = "u64",
                                 .leaf = id,
@@ -186,9 +219,11 @@ static void note_packet(struct state *state, struct cop_sim *sim, cop_id id,
 static void on_submit(void *of, struct cop_sim *sim, cop_id id,
                       const struct cop_request *request, int status)
 {
-    struct state *state = of;
-    if (request->token != COP__STREAM_TOKEN || status != 0)
+    struct state *state = state_of(of, request->group);
+    if (request->token != COP__STREAM_TOKEN || status != 0 || !state)
         return;
+    if (request->kind == COP_REQUEST_STREAM_CLOSE)
+        state->closed = true;
     if (request->kind == COP_REQUEST_STREAM_PUT)
         note_packet(state, sim, id, request);
     else if (request->kind == COP_REQUEST_STREAM_TAKEN && request->wave > state->taken)
@@ -256,8 +291,7 @@ static uint32_t add_departed(struct state *state, struct cop_sim *sim, cop_id ro
     const struct cop_node *node = cop_sim_node(sim, root);
     struct cop_departed gone;
     uint32_t count = 0;
-    for (uint32_t i = 0; cop_node_departed(node, COP__STREAM_NUMBER, i, &gone) == 0;
-         i++) {
+    for (uint32_t i = 0; cop_node_departed(node, state->number, i, &gone) == 0; i++) {
         const struct life *life = find(state, gone.leaf, gone.incarnation);
         struct cop_buf *gave = life ? given(state, life, gone.wave) : NULL;
         if (!gave || !is_equal(gave, gone.state)) {
@@ -330,7 +364,7 @@ static void on_down(struct state *state, struct cop_sim *sim, cop_id id,
                     const struct cop_stream_event *event)
 {
     struct life *life = find(state, id, cop__sim_incarnation(sim, id));
-    uint64_t value = cop__stream_value(0, 0, event->wave);
+    uint64_t value = cop__stream_value(state->number, 0, 0, event->wave);
     bool gap = life && life->down && event->wave != life->down + 1;
     if (!life || (gap && (!state->parted || event->wave <= life->down)))
         cop_sim_fail(sim, "S2", "%u gets packet %llu after %llu", (unsigned)id,
@@ -346,9 +380,11 @@ static void on_down(struct state *state, struct cop_sim *sim, cop_id id,
 static void on_stream(void *of, struct cop_sim *sim, cop_id id, uint64_t number,
                       const struct cop_stream_event *event)
 {
-    struct state *state = of;
-    (void)number;
-    if (event->kind == COP_STREAM_OPENED)
+    struct state *state = state_of(of, number);
+    if (!state)
+        cop_sim_fail(sim, "S2", "%u hears of a stream that nobody opened",
+                     (unsigned)id);
+    else if (event->kind == COP_STREAM_OPENED)
         note_life(state, sim, id);
     else if (event->kind == COP_STREAM_OUTPUT)
         on_output(state, sim, id, event);
@@ -368,9 +404,9 @@ static struct side *side_of(struct state *state, struct cop_sim *sim, cop_id id,
     return side;
 }
 
-static void on_view(void *of, struct cop_sim *sim, cop_id id, struct cop_view *view)
+static void see_view(struct state *state, struct cop_sim *sim, cop_id id,
+                     const struct cop_view *view)
 {
-    struct state *state = of;
     cop_epoch epoch = cop_view_epoch(view);
     const struct side *mine = side_of(state, sim, id, epoch);
     if (mine->excluded &&
@@ -391,6 +427,13 @@ static void on_view(void *of, struct cop_sim *sim, cop_id id, struct cop_view *v
     }
 }
 
+static void on_view(void *of, struct cop_sim *sim, cop_id id, struct cop_view *view)
+{
+    struct all *all = of;
+    for (uint32_t i = 0; i < all->count; i++)
+        see_view(&all->streams[i], sim, id, view);
+}
+
 /* ---- S3 -------------------------------------------------------------------------- */
 
 /* S1: the departed are never dropped. */
@@ -404,12 +447,11 @@ static void check_memory(struct state *state, struct cop_sim *sim, cop_id id,
     *known = (struct known){life, info->departed};
 }
 
-static void after_step(void *of, struct cop_sim *sim, cop_id id)
+static void look_at(struct state *state, struct cop_sim *sim, cop_id id)
 {
-    struct state *state = of;
     const struct cop_node *node = cop_sim_node(sim, id);
     struct cop_stream_info info;
-    if (!node || cop_node_stream(node, COP__STREAM_NUMBER, &info) != 0)
+    if (!node || cop_node_stream(node, state->number, &info) != 0)
         return;
     check_memory(state, sim, id, &info);
     if (info.queued > info.window)
@@ -422,6 +464,13 @@ static void after_step(void *of, struct cop_sim *sim, cop_id id)
         cop_sim_fail(sim, "S3", "%u has given %llu packets, and %llu were taken",
                      (unsigned)id, (unsigned long long)info.given,
                      (unsigned long long)state->taken);
+}
+
+static void after_step(void *of, struct cop_sim *sim, cop_id id)
+{
+    struct all *all = of;
+    for (uint32_t i = 0; i < all->count; i++)
+        look_at(&all->streams[i], sim, id);
 }
 
 /* ---- in the end ------------------------------------------------------------------ */
@@ -448,10 +497,11 @@ static const struct cop_view *settled_view(const struct cop_sim *sim)
 }
 
 /* S2: everybody has given all of it, and has got all that came down. */
-static void check_back_end(struct cop_sim *sim, const struct life *life, uint64_t down)
+static void check_back_end(const struct state *state, struct cop_sim *sim,
+                           const struct life *life, uint64_t down)
 {
     struct cop_stream_info info;
-    if (cop_node_stream(cop_sim_node(sim, life->id), COP__STREAM_NUMBER, &info) != 0)
+    if (cop_node_stream(cop_sim_node(sim, life->id), state->number, &info) != 0)
         cop_sim_fail(sim, "S2", "%u does not know the stream any more",
                      (unsigned)life->id);
     else if (info.given < sim->config.stream.waves)
@@ -465,15 +515,15 @@ static void check_back_end(struct cop_sim *sim, const struct life *life, uint64_
 }
 
 /* S1: who is departed for somebody who lives is departed at the root. */
-static void check_departed(struct cop_sim *sim, cop_id id, const struct cop_node *root)
+static void check_departed(const struct state *state, struct cop_sim *sim, cop_id id,
+                           const struct cop_node *root)
 {
     struct cop_departed mine, its;
     const struct cop_node *node = cop_sim_node(sim, id);
-    for (uint32_t i = 0; cop_node_departed(node, COP__STREAM_NUMBER, i, &mine) == 0;
-         i++) {
+    for (uint32_t i = 0; cop_node_departed(node, state->number, i, &mine) == 0; i++) {
         bool found = false;
         for (uint32_t j = 0;
-             !found && cop_node_departed(root, COP__STREAM_NUMBER, j, &its) == 0; j++)
+             !found && cop_node_departed(root, state->number, j, &its) == 0; j++)
             found = its.leaf == mine.leaf && its.incarnation == mine.incarnation &&
                     its.wave >= mine.wave;
         if (!found)
@@ -482,17 +532,30 @@ static void check_departed(struct cop_sim *sim, cop_id id, const struct cop_node
     }
 }
 
-static void at_quiescence(void *of, struct cop_sim *sim)
+/* S2: one that is closed is closed everywhere. */
+static void check_closed(const struct state *state, struct cop_sim *sim,
+                         const struct cop_view *view)
 {
-    struct state *state = of;
-    const struct cop_view *view = settled_view(sim);
     struct cop_stream_info info;
-    if (!cop_sim_is_settled(sim) || !view)
+    for (cop_id id = cop_view_next(view, COP_ID_NONE); id != COP_ID_NONE;
+         id = cop_view_next(view, id))
+        if (cop_node_stream(cop_sim_node(sim, id), state->number, &info) == 0)
+            cop_sim_fail(sim, "S2", "stream %u is closed, and is there at %u",
+                         (unsigned)state->number, (unsigned)id);
+}
+
+static void check_end(struct state *state, struct cop_sim *sim,
+                      const struct cop_view *view)
+{
+    struct cop_stream_info info;
+    if (state->closed) {
+        check_closed(state, sim, view);
         return;
+    }
     cop_id root = cop_view_root(view);
     const struct cop_node *node = cop_sim_node(sim, root);
     const struct told *told = &state->told[root];
-    if (cop_node_stream(node, COP__STREAM_NUMBER, &info) != 0) {
+    if (cop_node_stream(node, state->number, &info) != 0) {
         cop_sim_fail(sim, "S2", "the root does not know the stream");
         return;
     }
@@ -503,9 +566,9 @@ static void at_quiescence(void *of, struct cop_sim *sim)
         if (!life && !(sim->config.stream.flags & COP_STREAM_LEAVES))
             cop_sim_fail(sim, "S2", "%u never heard of the stream", (unsigned)id);
         if (life)
-            check_back_end(sim, life, info.down);
+            check_back_end(state, sim, life, info.down);
         any = any || life;
-        check_departed(sim, id, node);
+        check_departed(state, sim, id, node);
     }
     if (cop_sim_failure(sim))
         return;
@@ -517,12 +580,18 @@ static void at_quiescence(void *of, struct cop_sim *sim)
                      told->complete ? "complete" : "not complete");
 }
 
-static uint64_t digest_state(const void *of)
+static void at_quiescence(void *of, struct cop_sim *sim)
 {
-    const struct state *state = of;
-    struct cop__digest digest;
-    cop__digest_init(&digest);
-    cop__digest_word(&digest, state->taken);
+    struct all *all = of;
+    const struct cop_view *view = settled_view(sim);
+    for (uint32_t i = 0; i < all->count && cop_sim_is_settled(sim) && view; i++)
+        if (!cop_sim_failure(sim))
+            check_end(&all->streams[i], sim, view);
+}
+
+static void digest_one(const struct state *state, struct cop__digest *digest)
+{
+    cop__digest_word(digest, state->taken << 1 | state->closed);
     uint64_t lives = 0; /* in whatever order they came */
     for (uint32_t i = 0; i < state->count; i++) {
         struct cop__digest one;
@@ -533,16 +602,25 @@ static uint64_t digest_state(const void *of)
         cop__digest_word(&one, state->lives[i].down);
         lives += cop__digest_value(&one);
     }
-    cop__digest_word(&digest, lives);
-    cop__digest_word(&digest, state->parted);
+    cop__digest_word(digest, lives);
+    cop__digest_word(digest, state->parted);
     for (uint32_t i = 0; i < state->nodes; i++)
-        cop__digest_word(&digest, state->sides[i].excluded);
+        cop__digest_word(digest, state->sides[i].excluded);
     for (uint32_t i = 0; i < state->nodes; i++) {
         const struct told *told = &state->told[i];
-        cop__digest_word(&digest, told->wave << 1 | told->complete);
+        cop__digest_word(digest, told->wave << 1 | told->complete);
         if (told->state)
-            cop__digest_bytes(&digest, told->state->data, told->state->length);
+            cop__digest_bytes(digest, told->state->data, told->state->length);
     }
+}
+
+static uint64_t digest_state(const void *of)
+{
+    const struct all *all = of;
+    struct cop__digest digest;
+    cop__digest_init(&digest);
+    for (uint32_t i = 0; i < all->count; i++)
+        digest_one(&all->streams[i], &digest);
     return cop__digest_value(&digest);
 }
 

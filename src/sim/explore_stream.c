@@ -78,7 +78,7 @@ static bool next_request(struct cop__world *world, uint32_t id, uint64_t *value,
     if (front->at == id && front->sent < stream->downs && !front->waits) {
         out->kind = COP_REQUEST_STREAM_SEND;
         out->wave = front->sent + 1;
-        *value = cop__stream_value(0, 0, out->wave);
+        *value = cop__stream_value(COP__STREAM_NUMBER, 0, 0, out->wave);
         return true;
     }
     if (!world->gives[id] ||
@@ -86,7 +86,8 @@ static bool next_request(struct cop__world *world, uint32_t id, uint64_t *value,
         info.given >= stream->waves)
         return false;
     out->kind = COP_REQUEST_STREAM_PUT;
-    *value = cop__stream_value(id, COP__FIRST_INCARNATION, info.given + 1);
+    *value = cop__stream_value(COP__STREAM_NUMBER, id, COP__FIRST_INCARNATION,
+                               info.given + 1);
     return true;
 }
 

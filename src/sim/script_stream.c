@@ -9,6 +9,7 @@
 /* The line that says what stream there is: "stream sum waves 20 window 4 gap 100us". */
 
 #define WAVES_MAX 100000u
+#define OTHERS_MAX 16u
 
 static bool parse_number(struct cop__words *words, const char *what, uint64_t limit,
                          uint32_t *out)
@@ -33,6 +34,8 @@ static bool parse_option(struct cop__words *words, struct cop_sim_stream *stream
         return parse_number(words, "window", COP_STREAM_WINDOW_MAX, &stream->window);
     if (cop__word_is(words, "downs"))
         return parse_number(words, "downs", WAVES_MAX, &stream->downs);
+    if (cop__word_is(words, "others"))
+        return parse_number(words, "others", OTHERS_MAX, &stream->others);
     if (cop__word_is(words, "gap"))
         return cop__word_time(words, "gap", &stream->gap_ns);
     if (cop__word_is(words, "lag"))
@@ -43,6 +46,10 @@ static bool parse_option(struct cop__words *words, struct cop_sim_stream *stream
     }
     if (cop__word_is(words, "none")) {
         stream->sync = COP_SYNC_NONE;
+        return true;
+    }
+    if (cop__word_is(words, "closes")) {
+        stream->closes = true;
         return true;
     }
     if (cop__word_is(words, "leaves"))
@@ -91,7 +98,10 @@ void cop__print_stream(const struct cop_sim_stream *stream, FILE *out)
         print_time(out, "timeout", stream->timeout_ns ? stream->timeout_ns : 1);
     if (stream->downs)
         fprintf(out, " downs %u", (unsigned)stream->downs);
-    fprintf(out, "%s%s%s\n", stream->sync == COP_SYNC_NONE ? " none" : "",
+    if (stream->others)
+        fprintf(out, " others %u", (unsigned)stream->others);
+    fprintf(out, "%s%s%s%s\n", stream->closes ? " closes" : "",
+            stream->sync == COP_SYNC_NONE ? " none" : "",
             stream->flags & COP_STREAM_LEAVES ? " leaves" : "",
             stream->flags & COP_STREAM_WITHDRAW ? " withdraw" : "");
 }

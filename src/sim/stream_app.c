@@ -23,8 +23,10 @@ struct back_end {
 };
 
 struct state {
+    uint64_t number;
     struct back_end *back_ends; /* by id */
-    struct actor opens, takes, sends;
+    struct actor opens, takes, sends, closes;
+    bool closed; /* it was through, and was told to go */
     struct cop_stream_options options;
     cop_id root; /* where the front-end is; NONE: nowhere */
     cop_incarnation root_life;
@@ -37,12 +39,20 @@ struct state {
     uint64_t *packets;
 };
 
-uint64_t cop__stream_value(cop_id id, cop_incarnation life, uint64_t wave)
+/* One for each stream, by its number. */
+struct all {
+    struct state *streams;
+    uint32_t count;
+};
+
+uint64_t cop__stream_value(uint64_t number, cop_id id, cop_incarnation life,
+                           uint64_t wave)
 {
-    return (uint64_t)id * 1000003 + life * 10007 + wave * 31 + 1;
+    return (number - 1) * 500009 + (uint64_t)id * 1000003 + life * 10007 + wave * 31 +
+           1;
 }
 
-static void submit(struct cop_sim *sim, struct actor *actor, cop_id id,
+static void submit(struct cop_sim *sim, struct actor *actor, uint64_t number, cop_id id,
                    const struct cop_request *request, cop_time delay)
 {
     struct cop_sim_action action;
@@ -61,7 +71,7 @@ static void submit(struct cop_sim *sim, struct actor *actor, cop_id id,
     }
     action.request = *request;
     action.request.token = COP__STREAM_TOKEN;
-    action.request.group = COP__STREAM_NUMBER;
+    action.request.group = number;
     sim->actions[actor->slot - 1] = action;
     struct cop__sim_event *event = cop__sim_event(sim, COP__SIM_SUBMIT, id, id);
     if (!event)
@@ -78,7 +88,7 @@ static cop_time draw(const struct cop_sim *sim, uint64_t a, uint64_t b, cop_time
 
 /* ---- the front-end --------------------------------------------------------------- */
 
-static void attach(struct state *state, struct cop_sim *sim, cop_id id)
+static void attach(struct state *state, struct cop_sim *sim, cop_id id, cop_time late)
 {
     struct cop_request request = {.kind = COP_REQUEST_STREAM_OPEN,
                                   .stream = &state->options,
@@ -88,8 +98,37 @@ static void attach(struct state *state, struct cop_sim *sim, cop_id id)
     state->wanted = id;
     state->wanted_life = cop__sim_incarnation(sim, id);
     state->opens.pending = state->takes.pending = state->sends.pending = false;
-    submit(sim, &state->opens, id, &request,
-           draw(sim, id, state->epoch, sim->config.stream.lag_ns));
+    state->closes.pending = false;
+    submit(sim, &state->opens, state->number, id, &request,
+           draw(sim, id, state->epoch + (state->number - 1) * 1009,
+                sim->config.stream.lag_ns) +
+               late);
+}
+
+/* Others are opened while those before are at work. */
+static bool is_alone(const struct state *state) { return state->number % 2 == 0; }
+
+static cop_time opened_late(const struct state *state, const struct cop_sim *sim)
+{
+    const struct cop_sim_stream *stream = &sim->config.stream;
+    return state->number == 1
+               ? 0
+               : draw(sim, UINT64_MAX - 2, state->number,
+                      2 * (stream->gap_ns + stream->lag_ns) + COP_MSEC / 10);
+}
+
+/* Of each two others one is closed when it is through; and at every root that comes later, as long
+ * as that has it. */
+static bool is_to_close(const struct state *state, const struct cop_sim *sim)
+{
+    return state->number % 4 >= 2 || sim->config.stream.closes;
+}
+
+static void close_stream(struct state *state, struct cop_sim *sim)
+{
+    struct cop_request request = {.kind = COP_REQUEST_STREAM_CLOSE};
+    if (state->root != COP_ID_NONE)
+        submit(sim, &state->closes, state->number, state->root, &request, 0);
 }
 
 static void take(struct state *state, struct cop_sim *sim)
@@ -97,7 +136,7 @@ static void take(struct state *state, struct cop_sim *sim)
     struct cop_request request = {.kind = COP_REQUEST_STREAM_TAKEN,
                                   .wave = state->seen};
     if (state->root != COP_ID_NONE && state->seen > state->taken)
-        submit(sim, &state->takes, state->root, &request,
+        submit(sim, &state->takes, state->number, state->root, &request,
                draw(sim, UINT64_MAX, state->seen, sim->config.stream.lag_ns));
 }
 
@@ -109,7 +148,7 @@ static void send(struct state *state, struct cop_sim *sim)
                                   .wave = state->sent + 1,
                                   .bytes = &state->packets[state->sent],
                                   .length = 8};
-    submit(sim, &state->sends, state->root, &request,
+    submit(sim, &state->sends, state->number, state->root, &request,
            draw(sim, UINT64_MAX - 1, state->sent, sim->config.stream.gap_ns));
 }
 
@@ -121,6 +160,9 @@ static void on_front(struct state *state, struct cop_sim *sim, cop_id id,
     if (event->kind == COP_STREAM_OUTPUT) {
         state->seen = event->wave;
         take(state, sim);
+        if (is_to_close(state, sim) && event->complete &&
+            event->wave >= sim->config.stream.waves)
+            close_stream(state, sim);
     } else if (event->kind == COP_STREAM_REACHED) {
         state->reached = event->wave;
         send(state, sim);
@@ -137,13 +179,13 @@ static void give(struct state *state, struct cop_sim *sim, cop_id id)
     const struct cop_node *node = cop_sim_node(sim, id);
     struct cop_stream_info info;
     if (!node || back_end->life != cop__sim_incarnation(sim, id) ||
-        cop_node_stream(node, COP__STREAM_NUMBER, &info) != 0 ||
+        cop_node_stream(node, state->number, &info) != 0 ||
         info.given >= sim->config.stream.waves || back_end->actor.pending)
         return;
     struct cop_request request = {
         .kind = COP_REQUEST_STREAM_PUT, .bytes = &back_end->packet, .length = 8};
     submit(
-        sim, &back_end->actor, id, &request,
+        sim, &back_end->actor, state->number, id, &request,
         draw(sim, id, info.given + (back_end->life << 32), sim->config.stream.gap_ns));
 }
 
@@ -153,16 +195,18 @@ static void prepare(struct state *state, struct cop_sim *sim, cop_id id)
     struct cop_stream_info info;
     const struct cop_node *node = cop_sim_node(sim, id);
     struct back_end *back_end = &state->back_ends[id];
-    if (node && cop_node_stream(node, COP__STREAM_NUMBER, &info) == 0)
-        back_end->packet =
-            cop__stream_value(id, cop__sim_incarnation(sim, id), info.given + 1);
+    if (node && cop_node_stream(node, state->number, &info) == 0)
+        back_end->packet = cop__stream_value(
+            state->number, id, cop__sim_incarnation(sim, id), info.given + 1);
 }
 
 static void on_stream(void *of, struct cop_sim *sim, cop_id id, uint64_t number,
                       const struct cop_stream_event *event)
 {
-    struct state *state = of;
-    (void)number;
+    struct all *all = of;
+    if (number == 0 || number > all->count)
+        return;
+    struct state *state = &all->streams[number - 1];
     if (event->kind == COP_STREAM_OPENED) {
         state->back_ends[id].life = cop__sim_incarnation(sim, id);
         state->back_ends[id].actor.pending = false;
@@ -177,29 +221,27 @@ static void on_stream(void *of, struct cop_sim *sim, cop_id id, uint64_t number,
 
 static void fini(void *of)
 {
-    struct state *state = of;
-    free(state->back_ends);
-    free(state->packets);
-    free(state);
+    struct all *all = of;
+    for (uint32_t i = 0; i < all->count; i++) {
+        free(all->streams[i].back_ends);
+        free(all->streams[i].packets);
+    }
+    free(all->streams);
+    free(all);
 }
 
-static void *init(struct cop_sim *sim)
+static bool init_one(struct cop_sim *sim, struct state *state)
 {
     const struct cop_sim_stream *stream = &sim->config.stream;
-    struct state *state = calloc(1, sizeof(*state));
-    if (!state)
-        return NULL;
     state->back_ends = calloc(sim->config.nodes, sizeof(*state->back_ends));
     state->packets = calloc(stream->downs + 1, sizeof(*state->packets));
-    if (!state->back_ends || !state->packets) {
-        fini(state);
-        return NULL;
-    }
+    if (!state->back_ends || !state->packets)
+        return false;
     for (uint32_t i = 0; i < stream->downs; i++)
-        state->packets[i] = cop__stream_value(0, 0, i + 1);
+        state->packets[i] = cop__stream_value(state->number, 0, 0, i + 1);
     state->options = (struct cop_stream_options){
-        .number = COP__STREAM_NUMBER,
-        .network = 1,
+        .number = state->number,
+        .network = is_alone(state) ? state->number : 1,
         .filter = sim->config.stream.filter,
         .type = "u64",
         .sync = stream->sync,
@@ -207,8 +249,26 @@ static void *init(struct cop_sim *sim)
         .flags = stream->flags | COP_STREAM_KEEP,
         .window = stream->window,
     };
-    attach(state, sim, cop_view_root(sim->view));
-    return state;
+    attach(state, sim, cop_view_root(sim->view), opened_late(state, sim));
+    return true;
+}
+
+static void *init(struct cop_sim *sim)
+{
+    struct all *all = calloc(1, sizeof(*all));
+    if (!all)
+        return NULL;
+    all->streams = calloc(1 + sim->config.stream.others, sizeof(*all->streams));
+    bool good = all->streams != NULL;
+    while (good && all->count <= sim->config.stream.others) {
+        struct state *state = &all->streams[all->count++];
+        state->number = all->count;
+        good = init_one(sim, state);
+    }
+    if (good)
+        return all;
+    fini(all);
+    return NULL;
 }
 
 static bool is_on(const struct cop_sim *sim, cop_id id, cop_id where,
@@ -222,6 +282,7 @@ static void after_front(struct state *state, struct cop_sim *sim, cop_id id,
 {
     struct actor *actor = request->kind == COP_REQUEST_STREAM_OPEN    ? &state->opens
                           : request->kind == COP_REQUEST_STREAM_TAKEN ? &state->takes
+                          : request->kind == COP_REQUEST_STREAM_CLOSE ? &state->closes
                                                                       : &state->sends;
     bool here = request->kind == COP_REQUEST_STREAM_OPEN
                     ? is_on(sim, id, state->wanted, state->wanted_life)
@@ -229,7 +290,8 @@ static void after_front(struct state *state, struct cop_sim *sim, cop_id id,
     if (!here)
         return; /* what was said to a former root */
     actor->pending = false;
-    if (status != 0 && request->kind == COP_REQUEST_STREAM_OPEN)
+    /* COP_EEXIST: the root knows that it is closed, which is what was wanted. */
+    if (status != 0 && request->kind == COP_REQUEST_STREAM_OPEN && status != COP_EEXIST)
         state->wanted = COP_ID_NONE;
     if (status != 0)
         return;
@@ -240,6 +302,10 @@ static void after_front(struct state *state, struct cop_sim *sim, cop_id id,
         state->taken = request->wave;
         state->sent = state->reached;
         send(state, sim);
+        if (state->closed)
+            close_stream(state, sim);
+    } else if (request->kind == COP_REQUEST_STREAM_CLOSE) {
+        state->closed = true;
     } else if (request->kind == COP_REQUEST_STREAM_TAKEN) {
         state->taken = request->wave > state->taken ? request->wave : state->taken;
         take(state, sim);
@@ -252,9 +318,10 @@ static void after_front(struct state *state, struct cop_sim *sim, cop_id id,
 static void on_submit(void *of, struct cop_sim *sim, cop_id id,
                       const struct cop_request *request, int status)
 {
-    struct state *state = of;
+    struct all *all = of;
     if (request->token != COP__STREAM_TOKEN)
         return;
+    struct state *state = &all->streams[request->group - 1];
     if (request->kind != COP_REQUEST_STREAM_PUT) {
         after_front(state, sim, id, request, status);
         return;
@@ -273,29 +340,42 @@ static bool is_somewhere(const struct state *state, const struct cop_sim *sim)
 
 /* The packet of a submission is made just before it is looked at. A front-end whose root is gone
  * finds whoever is root: the next view may have come before that death. */
-static void after_step(void *of, struct cop_sim *sim, cop_id id)
+static void look_at(struct state *state, struct cop_sim *sim, cop_id id)
 {
-    struct state *state = of;
     const struct cop_node *node = cop_sim_node(sim, id);
     prepare(state, sim, id);
     if (is_somewhere(state, sim) || !node || !cop_sim_is_alive(sim, id) ||
         !cop_node_is_member(node) || cop_view_root(cop_node_view(node)) != id)
         return;
     state->epoch = cop_view_epoch(cop_node_view(node));
-    attach(state, sim, id);
+    attach(state, sim, id, 0);
+}
+
+static void after_step(void *of, struct cop_sim *sim, cop_id id)
+{
+    struct all *all = of;
+    for (uint32_t i = 0; i < all->count; i++)
+        look_at(&all->streams[i], sim, id);
 }
 
 /* Who gets a view in which it is the root gets the front-end, too. */
-static void on_view(void *of, struct cop_sim *sim, cop_id id, struct cop_view *view)
+static void see_view(struct state *state, struct cop_sim *sim, cop_id id,
+                     const struct cop_view *view)
 {
-    struct state *state = of;
     bool there = is_somewhere(state, sim);
     /* Where every side of a split goes on, the one with the later view may die. */
     if (cop_view_root(view) != id || (there && state->wanted == id) ||
         (there && cop_view_epoch(view) < state->epoch))
         return;
     state->epoch = cop_view_epoch(view);
-    attach(state, sim, id);
+    attach(state, sim, id, 0);
+}
+
+static void on_view(void *of, struct cop_sim *sim, cop_id id, struct cop_view *view)
+{
+    struct all *all = of;
+    for (uint32_t i = 0; i < all->count; i++)
+        see_view(&all->streams[i], sim, id, view);
 }
 
 const struct cop_sim_checker *cop_sim_stream_app(void)

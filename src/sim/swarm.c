@@ -498,6 +498,8 @@ static void draw_stream(struct cop__draw *draw)
     }
     stream->flags = (cop__chance(draw, 50) ? COP_STREAM_LEAVES : 0) |
                     (cop__chance(draw, 15) ? COP_STREAM_WITHDRAW : 0);
+    stream->closes = cop__chance(draw, 10);
+    stream->others = cop__chance(draw, 25) ? (uint32_t)cop__between(draw, 1, 3) : 0;
 }
 
 int cop_sim_swarm_script(uint64_t seed, uint32_t flags, struct cop_sim_script *out)

@@ -320,7 +320,9 @@ const struct cop_sim_checker *cop__agree_app(void);
 #define COP__STREAM_TOKEN (UINT64_C(1) << 59)
 #define COP__STREAM_NUMBER UINT64_C(1)
 /* What a back-end gives in a wave: 8 bytes. */
-uint64_t cop__stream_value(cop_id id, cop_incarnation life, uint64_t wave);
+/* Numbers are 1 and up: that of the line, and of the others beside it. */
+uint64_t cop__stream_value(uint64_t number, cop_id id, cop_incarnation life,
+                           uint64_t wave);
 
 /* ---- carry.c --------------------------------------------------------------------- */
 

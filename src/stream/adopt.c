@@ -137,6 +137,7 @@ void cop__on_attach(struct cop_node *node, const struct cop_frame *frame)
     if (!network || !cop__network_is_attached(node, network) ||
         is_above_me(network, header->sender) ||
         cop__roster_has_lost(node, header->sender, header->sender_incarnation)) {
+        cop__network_say_over(node, message.network, header->sender);
         cop__detach_send(node, message.network, header->sender, message.number);
         return;
     }
@@ -217,6 +218,8 @@ void cop__on_adopt(struct cop_node *node, const struct cop_frame *frame)
     if (!cop__network_hear(node, message.network, message.news, from))
         COP__COUNT(node, ignored_malformed);
     struct cop__network *network = cop__network_find(node, message.network);
+    if (!network && !node->failed)
+        cop__network_say_over(node, message.network, from);
     if (!network || node->failed)
         return;
     bool answers = network->parent == from && !network->adopted &&

@@ -139,15 +139,26 @@ struct cop_buf *cop__network_news(struct cop_node *node,
     return write_news(node, network, NULL, 0, NULL, true);
 }
 
-static void send_news(struct cop_node *node, const struct cop__network *network,
-                      cop_id to, const struct cop_buf *news, uint8_t invite)
+static void send_news(struct cop_node *node, uint64_t network, cop_id to,
+                      const struct cop_buf *news, uint8_t invite)
 {
     struct cop__msg_network message = {
-        .network = network->number,
+        .network = network,
         .invite = invite,
         .news = {news->data, news->length},
     };
     cop__roster_send(node, to, COP__KIND_NETWORK, cop__encode_network(&message));
+}
+
+void cop__network_say_over(struct cop_node *node, uint64_t number, cop_id to)
+{
+    const struct cop__network none = {.number = number};
+    if (cop__network_find(node, number) || cop__streams(node)->closed_count == 0)
+        return;
+    struct cop_buf *news = write_news(node, &none, NULL, 0, NULL, true);
+    if (news)
+        send_news(node, number, to, news, 0);
+    cop_buf_unref(news);
 }
 
 /* To all neighbours but the one it came from. */
@@ -158,9 +169,9 @@ static void flood(struct cop_node *node, const struct cop__network *network,
         return;
     for (uint32_t i = 0; i < network->child_count; i++)
         if (network->children[i].id != from)
-            send_news(node, network, network->children[i].id, news, 0);
+            send_news(node, network->number, network->children[i].id, news, 0);
     if (network->adopted && network->parent != from)
-        send_news(node, network, network->parent, news, 0);
+        send_news(node, network->number, network->parent, news, 0);
     cop_buf_unref(news);
 }
 
@@ -363,6 +374,8 @@ void cop__on_network(struct cop_node *node, const struct cop_frame *frame)
     struct cop__network *network = cop__network_find(node, message.network);
     if (network && !node->failed && network->parent == COP_ID_NONE && !network->is_root)
         cop__orphan_begin(node, network);
+    if (message.invite && !node->failed)
+        cop__network_say_over(node, message.network, frame->header.sender);
 }
 
 /* ---- children -------------------------------------------------------------------- */
@@ -460,7 +473,7 @@ static void invite_missing(struct cop_node *node, struct cop__network *network)
             cop__network_child(network, id) ||
             cop__lives_find(&stream->cover, id) == cop_view_incarnation(node->view, id))
             continue;
-        send_news(node, network, id, news, 1);
+        send_news(node, network->number, id, news, 1);
     }
     cop_buf_unref(news);
 }

@@ -270,6 +270,8 @@ void cop__network_close(struct cop_node *node, struct cop__stream *stream, cop_i
 /* All that is to be known: streams, closed ones, attachments. To be unreferenced. */
 struct cop_buf *cop__network_news(struct cop_node *node,
                                   const struct cop__network *network);
+/* To one who speaks of a network that is not here: which streams are over. */
+void cop__network_say_over(struct cop_node *node, uint64_t number, cop_id to);
 /* Takes it in; whether it could be read. Makes the network if there is none. */
 bool cop__network_hear(struct cop_node *node, uint64_t number, struct cop__bytes news,
                        cop_id from);

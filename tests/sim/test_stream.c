@@ -113,6 +113,17 @@ static void test_deaths_union(void **state)
     kill_everywhere("stream union waves 5 window 3 gap 20us leaves", 8, "knomial:2", 2);
 }
 
+/* Streams beside it, in the same network and in others, opened and closed meanwhile: the last of a
+ * network, and its network with it. */
+static void test_deaths_others(void **state)
+{
+    (void)state;
+    kill_everywhere("stream sum waves 1 window 2 closes", 4, "chain", 1);
+    kill_everywhere("stream sum waves 2 window 2 gap 10us others 1", 4, "chain", 3);
+    kill_everywhere("stream union waves 2 window 1 gap 10us others 3 leaves downs 1", 5,
+                    "kary:2", 3);
+}
+
 /* Two at once: neighbours, a whole level, the root and its heir. */
 static void test_zones(void **state)
 {
@@ -350,6 +361,7 @@ int main(void)
         cmocka_unit_test(test_slow_front_end),
         cmocka_unit_test(test_deaths_sum),
         cmocka_unit_test(test_deaths_union),
+        cmocka_unit_test(test_deaths_others),
         cmocka_unit_test(test_zones),
         cmocka_unit_test(test_explorer),
         cmocka_unit_test(test_values_of_lost_leaves_stay),
