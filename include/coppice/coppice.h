@@ -4,7 +4,6 @@
 
 /* Everything. Programs may include only what they use. */
 #include <coppice/agree.h>
-#include <coppice/agree.h>
 #include <coppice/boot.h>
 #include <coppice/buf.h>
 #include <coppice/coll.h>

@@ -124,9 +124,11 @@ int cop__mpi_add(const struct cop__attached *like, MPI_Group group, uint64_t cou
     MPI_Group_size(group, &at->size);
     at->ids = calloc((size_t)at->size, sizeof *at->ids);
     at->acked = calloc((size_t)at->size, sizeof *at->acked);
-    int error = at->ids && at->acked ? 0 : cop__mpi_fail(COP_ENOMEM, "no memory");
-    if (error == 0)
+    int error = COP_ENOMEM;
+    if (at->ids && at->acked)
         error = list_ids(group, at->size, at->ids);
+    else
+        cop__mpi_fail(COP_ENOMEM, "no memory");
     for (int i = 0; error == 0 && i < at->size; i++)
         least = at->ids[i] < least ? at->ids[i] : least;
     at->number = cop__mpi_number(counter, least);

@@ -43,7 +43,7 @@ struct cop__network *cop__network_make(struct cop_node *node, uint64_t number,
     struct cop__streams *all = cop__streams(node);
     struct cop__network *network = calloc(1, sizeof *network);
     if (!network || !grow(node, &all->networks, all->count, &all->capacity,
-                          sizeof *all->networks)) {
+                          sizeof(struct cop__network *))) {
         cop__fail(node, COP_ENOMEM);
         free(network);
         return NULL;
@@ -88,7 +88,7 @@ void cop__network_end(struct cop_node *node, struct cop__network *network)
             continue;
         all->count--;
         memmove(all->networks + i, all->networks + i + 1,
-                (all->count - i) * sizeof *all->networks);
+                (all->count - i) * sizeof(struct cop__network *));
     }
     cop__network_free(node, network);
 }
@@ -179,7 +179,7 @@ static void put_stream(struct cop_node *node, struct cop__network *network,
                        struct cop__stream *stream)
 {
     if (!grow(node, &network->streams, network->stream_count, &network->stream_capacity,
-              sizeof *network->streams))
+              sizeof(struct cop__stream *)))
         return;
     uint32_t at = network->stream_count++;
     for (; at > 0 && network->streams[at - 1]->number > stream->number; at--)
@@ -248,7 +248,7 @@ void cop__network_close(struct cop_node *node, struct cop__stream *stream, cop_i
             continue;
         network->stream_count--;
         memmove(network->streams + i, network->streams + i + 1,
-                (network->stream_count - i) * sizeof *network->streams);
+                (network->stream_count - i) * sizeof(struct cop__stream *));
     }
     cop__stream_free(node, stream);
     if (network->stream_count == 0)
