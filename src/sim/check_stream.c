@@ -28,6 +28,10 @@ struct life {
     struct cop_buf **states;
     uint32_t count, capacity;
     uint64_t down; /* the last packet that came down to it */
+    /* The last wave that was complete with it, and the root that said so. */
+    uint64_t shown;
+    cop_id shown_by;
+    cop_incarnation shown_life;
 };
 
 /* What a root told its front-end. */
@@ -327,6 +331,20 @@ static void check_output(struct state *state, struct cop_sim *sim, cop_id id,
     cop_buf_unref(sum);
 }
 
+static void note_shown(struct state *state, struct cop_sim *sim, cop_id root,
+                       uint64_t wave)
+{
+    const struct cop_view *view = cop_node_view(cop_sim_node(sim, root));
+    for (uint32_t i = 0; i < state->count; i++) {
+        struct life *life = &state->lives[i];
+        if (!cop_view_has(view, life->id, life->incarnation))
+            continue;
+        life->shown = wave;
+        life->shown_by = root;
+        life->shown_life = cop__sim_incarnation(sim, root);
+    }
+}
+
 static void on_output(struct state *state, struct cop_sim *sim, cop_id id,
                       const struct cop_stream_event *event)
 {
@@ -356,8 +374,10 @@ static void on_output(struct state *state, struct cop_sim *sim, cop_id id,
     told->complete = event->complete;
     sim->outputs++;
     sim->complete += event->complete;
-    if (event->complete)
+    if (event->complete) {
         check_output(state, sim, id, event);
+        note_shown(state, sim, id, event->wave);
+    }
 }
 
 static void on_down(struct state *state, struct cop_sim *sim, cop_id id,
@@ -532,6 +552,51 @@ static void check_departed(const struct state *state, struct cop_sim *sim, cop_i
     }
 }
 
+/* Lives that have ended, and places that were never taken. */
+static uint64_t ended(const struct cop_sim *sim)
+{
+    uint64_t sum = 0;
+    for (cop_id id = 0; id < sim->config.nodes; id++)
+        sum += cop__sim_incarnation(sim, id) - COP__FIRST_INCARNATION +
+               !cop_sim_is_alive(sim, id);
+    return sum;
+}
+
+/*
+ * S1: if one back-end alone was lost, and not the root, what it had in a complete output is there:
+ * its parent lives, and had it. Not so if it carried others, by its place or because somebody
+ * was suspected by mistake: then the parent had it in a sum.
+ */
+static void check_lost(const struct state *state, struct cop_sim *sim,
+                       const struct cop_view *view)
+{
+    cop_id root_id = cop_view_root(view);
+    const struct cop_node *root = cop_sim_node(sim, root_id);
+    const struct life *lost = NULL;
+    struct cop_departed gone;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < state->count; i++) {
+        const struct life *life = &state->lives[i];
+        if (cop_view_has(view, life->id, life->incarnation))
+            continue;
+        lost = life;
+        count++;
+    }
+    if (count != 1 || sim->config.stream.flags & COP_STREAM_WITHDRAW ||
+        !(sim->config.stream.flags & COP_STREAM_LEAVES) || is_idempotent(state) ||
+        state->parted || cop_sim_was_lied_to(sim) || cop_sim_was_disturbed(sim) ||
+        ended(sim) != 1 || lost->shown < lost->first || lost->count == 0 ||
+        lost->shown_by != root_id ||
+        lost->shown_life != cop__sim_incarnation(sim, root_id))
+        return;
+    for (uint32_t i = 0; cop_node_departed(root, state->number, i, &gone) == 0; i++)
+        if (gone.leaf == lost->id && gone.incarnation == lost->incarnation &&
+            gone.wave >= lost->shown)
+            return;
+    cop_sim_fail(sim, "S1", "wave %llu had what %u gave, and it is lost",
+                 (unsigned long long)lost->shown, (unsigned)lost->id);
+}
+
 /* S2: one that is closed is closed everywhere. */
 static void check_closed(const struct state *state, struct cop_sim *sim,
                          const struct cop_view *view)
@@ -578,6 +643,8 @@ static void check_end(struct state *state, struct cop_sim *sim,
                      (unsigned)root, (unsigned long long)told->wave,
                      (unsigned)sim->config.stream.waves,
                      told->complete ? "complete" : "not complete");
+    else
+        check_lost(state, sim, view);
 }
 
 static void at_quiescence(void *of, struct cop_sim *sim)

@@ -79,18 +79,30 @@ static bool was_reported(const struct cop__network *network,
     return false;
 }
 
-/* T15: each packet down that the child has not got. */
+/* What is said of one stream; false: nothing, then `place` is all 0. */
+static bool find_place(struct cop__bytes places, uint64_t number, uint64_t place[4])
+{
+    struct cop__reader reader = cop__reader(places.data, places.length);
+    bool found = false;
+    while (!found && reader.at < reader.end && !reader.failed) {
+        found = cop__get_u64(&reader) == number;
+        for (int i = 0; i < 4; i++)
+            place[i] = cop__get_u64(&reader);
+    }
+    found = found && !reader.failed;
+    for (int i = 0; i < 4 && !found; i++)
+        place[i] = 0;
+    return found;
+}
+
+/* T15: each packet down that the child has not got; all, if it has yet to hear of the stream. */
 static void catch_up(struct cop_node *node, struct cop__network *network, cop_id child,
                      struct cop__bytes places)
 {
-    struct cop__reader reader = cop__reader(places.data, places.length);
-    while (reader.at < reader.end && !reader.failed && !node->failed) {
-        struct cop__stream *stream = cop__stream_find(node, cop__get_u64(&reader));
+    for (uint32_t i = 0; i < network->stream_count && !node->failed; i++) {
+        struct cop__stream *stream = network->streams[i];
         uint64_t place[4];
-        for (int i = 0; i < 4; i++)
-            place[i] = cop__get_u64(&reader);
-        if (reader.failed || !stream || stream->network != network)
-            continue;
+        find_place(places, stream->number, place);
         /* What all have it may know better than I do: a root can be a new life. Once packets have
          * come here those between are on their way, and none is left out. */
         bool jumps = place[2] > stream->down && stream->delivered;
@@ -169,14 +181,10 @@ static void take_place(struct cop_node *node, struct cop__stream *stream,
 static void take_places(struct cop_node *node, struct cop__network *network,
                         struct cop__bytes places)
 {
-    struct cop__reader reader = cop__reader(places.data, places.length);
-    while (reader.at < reader.end && !reader.failed && !node->failed) {
-        struct cop__stream *stream = cop__stream_find(node, cop__get_u64(&reader));
+    for (uint32_t i = 0; i < network->stream_count && !node->failed; i++) {
         uint64_t place[4];
-        for (int i = 0; i < 4; i++)
-            place[i] = cop__get_u64(&reader);
-        if (!reader.failed && stream && stream->network == network)
-            take_place(node, stream, place);
+        if (find_place(places, network->streams[i]->number, place))
+            take_place(node, network->streams[i], place);
     }
 }
 

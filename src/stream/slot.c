@@ -93,7 +93,6 @@ struct cop__stream_slot *cop__slot_add(struct cop_node *node,
         .got = stream->down_mark,
         .credited = stream->mark,
     };
-    leave_limbo(stream, child->id, child->incarnation);
     return &stream->slots[at];
 }
 
@@ -158,6 +157,9 @@ static void replace(struct cop__stream *stream, struct cop__stream_slot *slot,
     slot->departed = with->departed;
     slot->idle = with->idle;
     slot->doubled = with->doubled;
+    /* What it had said before stays until now: it might have died before this. */
+    if (!slot->heard)
+        leave_limbo(stream, slot->id, slot->incarnation);
     slot->heard = true;
     stream->dirty = true;
     with->state = NULL;

@@ -151,7 +151,7 @@ static void test_zones(void **state)
 /* ---- all schedules --------------------------------------------------------------- */
 
 static void explore(uint32_t nodes, uint32_t crashes, const char *shape,
-                    const char *filter, uint32_t waves)
+                    const char *filter, uint32_t waves, uint32_t flags)
 {
     struct cop_sim_explored explored;
     struct cop_sim_explore config = {
@@ -159,7 +159,7 @@ static void explore(uint32_t nodes, uint32_t crashes, const char *shape,
         .crashes = crashes,
         .quorum = COP_QUORUM_NONE,
         .reduce = true,
-        .stream = {.waves = waves, .window = 1, .downs = 1},
+        .stream = {.waves = waves, .window = 1, .downs = 1, .flags = flags},
     };
     snprintf(config.stream.filter, sizeof(config.stream.filter), "%s", filter);
     assert_int_equal(cop_shape_parse(shape, &config.shape, NULL, 0), 0);
@@ -176,11 +176,11 @@ static void explore(uint32_t nodes, uint32_t crashes, const char *shape,
 static void test_explorer(void **state)
 {
     (void)state;
-    explore(2, 1, "flat", "sum", 2);
-    explore(2, 1, "flat", "union", 2);
+    explore(2, 1, "flat", "sum", 2, 0);
+    explore(2, 1, "flat", "union", 2, COP_STREAM_LEAVES);
     seeds_skip_if_brief();
-    explore(3, 1, "chain", "sum", 1);
-    explore(3, 1, "flat", "union", 1);
+    explore(3, 1, "chain", "sum", 1, 0);
+    explore(3, 1, "flat", "sum", 1, COP_STREAM_LEAVES);
 }
 
 /* ---- departed -------------------------------------------------------------------- */
@@ -280,6 +280,19 @@ static void test_packets_of_those_between(void **state)
         "crash 2 after-send 6\n");
 }
 
+/* Who is adopted in a network of which it knew one stream gets the packets of the others, too. */
+static void test_packets_of_other_streams(void **state)
+{
+    (void)state;
+    run("nodes 6\nshape chain\nseed 995\nviews majority\nstream sum waves 5 window 1 "
+        "gap "
+        "14179669ns lag 1769566ns downs 6 others 2\nflags codec buggify\n"
+        "net constant 10us jitter 3us\nat 6ms crash 4-5\n"
+        "at 15ms partition 2 | 0-1,3-5\nat 15ms report 2 about 0\n"
+        "at 15ms report 2 about 1\nat 15ms report 2 about 3\nat 15ms go-on 2\n"
+        "at 18ms heal\nliveness\n");
+}
+
 /* A front-end that found two roots stays with the later, and finds another when that dies; it
  * does not ask of one side what it said to the other. */
 static void test_front_ends_of_two_sides(void **state)
@@ -369,6 +382,7 @@ int main(void)
         cmocka_unit_test(test_found_by_seeds),
         cmocka_unit_test(test_found_by_more_seeds),
         cmocka_unit_test(test_packets_of_those_between),
+        cmocka_unit_test(test_packets_of_other_streams),
         cmocka_unit_test(test_front_ends_of_two_sides),
         cmocka_unit_test(test_checkers_fail),
         cmocka_unit_test(test_swarm),
