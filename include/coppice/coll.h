@@ -135,7 +135,7 @@ enum cop_bcast_flag {
     COP_BCAST_ALIVE = 4, /* only to those of the group that are not known to be dead */
     COP_BCAST_STRICT =
         8, /* a member with a lower version refuses, and that ends it all */
-    COP_BCAST_BULK = 16, /* with bulk, see below. Needs HEAL */
+    COP_BCAST_BULK = 16, /* with bulk, see below */
 };
 
 /*
@@ -150,8 +150,11 @@ enum cop_bcast_flag {
  * once, also if the call ends before (COP_EABORTED, COP_ETIMEDOUT, COP_ELOST): then what was
  * taken is to be thrown away.
  *
- * A piece may be wanted again until COMPLETE: for a member that lost the one above it, and
- * has missed what the next one above no longer has. So the root's bytes must stay the same.
+ * With HEAL a piece may be wanted again until COMPLETE: for a member that lost the one above it,
+ * and has missed what the next one above no longer has. So the root's bytes must stay the same.
+ * Without HEAL whoever loses the one above it gets RUN with COP_ELOST, as do those below; and there
+ * being no time for all of it, a service that neither takes nor gives for 10 s and its service
+ * time fails with COP_ETIMEDOUT.
  */
 #define COP_BULK_WINDOW 16u
 #define COP_BULK_CHUNK (UINT32_C(128) << 10)

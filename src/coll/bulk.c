@@ -32,6 +32,8 @@ static uint64_t offset_of(const struct cop__bulk *bulk, uint32_t index)
 /* Shows it what came since. */
 static void show(struct cop_node *node, struct cop__bulk *bulk)
 {
+    if (bulk->taken == bulk->shown && bulk->asked == COP__CHUNK_NONE)
+        bulk->took = node->now;
     for (; bulk->sinks && bulk->shown < bulk->have && bulk->shown < last_of(bulk);
          bulk->shown++) {
         struct cop_upcall upcall = cop__call_upcall(bulk->call, COP_UPCALL_PIECE);
@@ -43,6 +45,8 @@ static void show(struct cop_node *node, struct cop__bulk *bulk)
     /* Nobody is shown the digest, and without a service nobody is shown anything. */
     if (!bulk->sinks || bulk->taken == last_of(bulk))
         bulk->shown = bulk->taken = bulk->have;
+    if (bulk->taken == bulk->shown && bulk->asked == COP__CHUNK_NONE)
+        bulk->took = node->now;
 }
 
 static bool digest_is_right(const struct cop__bulk *bulk)
@@ -84,7 +88,7 @@ void cop__bulk_unserve(struct cop_node *node, struct cop__call *call)
         return;
     bulk->serves = bulk->sinks = false;
     if (cop__bulk_is_root(bulk) && bulk->have < bulk->count)
-        cop__bulk_fail(node, bulk, COP_ENOENT);
+        cop__bulk_fail(node, bulk, COP_ENOENT, cop__bulk_self(bulk));
     bulk->moves = true;
 }
 
@@ -104,6 +108,7 @@ int cop__bulk_taken(struct cop_node *node, const struct cop_coll *coll)
         cop__call_run(node, call, coll->status, COP_RANK_NONE);
     } else {
         bulk->taken++;
+        bulk->took = node->now;
     }
     cop__bulk_go_on(node, bulk);
     cop__call_settle(node, call);
@@ -163,11 +168,12 @@ static void give_digest(struct cop_node *node, struct cop__bulk *bulk)
 static void want(struct cop_node *node, struct cop__bulk *bulk, uint32_t index)
 {
     if (!cop__call_wants(node, bulk->call, COP_UPCALL_WANT)) {
-        cop__bulk_fail(node, bulk, COP_ENOENT);
+        cop__bulk_fail(node, bulk, COP_ENOENT, cop__bulk_self(bulk));
         return;
     }
     struct cop_upcall upcall = cop__call_upcall(bulk->call, COP_UPCALL_WANT);
     bulk->asked = index;
+    bulk->took = node->now;
     upcall.offset = offset_of(bulk, index);
     upcall.length = cop__bulk_length_of(bulk, index);
     cop__emit_upcall(node, &upcall);
@@ -220,7 +226,7 @@ int cop__bulk_give(struct cop_node *node, const struct cop_request *request)
         take_given(node, bulk, payload, data);
         cop__bulk_go_on(node, bulk);
     } else {
-        cop__bulk_fail(node, bulk, coll->status);
+        cop__bulk_fail(node, bulk, coll->status, cop__bulk_self(bulk));
     }
     cop__call_settle(node, call);
     cop__calls_leave(node);
@@ -270,20 +276,33 @@ void cop__bulk_go_on(struct cop_node *node, struct cop__bulk *bulk)
         cop__bulk_pull(node, bulk);
 }
 
-void cop__bulk_fail(struct cop_node *node, struct cop__bulk *bulk, int status)
+void cop__bulk_fail(struct cop_node *node, struct cop__bulk *bulk, int status,
+                    cop_rank at)
 {
     struct cop__call *call = bulk->call;
     bool serves = bulk->serves;
     if (bulk->status)
         return;
     bulk->status = status;
+    bulk->blamed = at;
     bulk->asked = COP__CHUNK_NONE;
     bulk->serves = bulk->sinks = false;
-    for (uint32_t i = 0; i < bulk->taker_count; i++)
+    for (uint32_t i = 0; i < bulk->taker_count; i++) {
+        bulk->takers[i].moved = node->now;
         if (bulk->takers[i].incarnation)
             cop__bulk_say_failed(node, bulk, &bulk->takers[i]);
+    }
     if (serves)
-        cop__call_run(node, call, status, cop__sweep_place_of(call->sweep, call->root));
+        cop__call_run(node, call, status, at);
+}
+
+void cop__bulk_lose(struct cop_node *node, struct cop__call *call, cop_id id)
+{
+    struct cop__bulk *bulk = call->bulk;
+    if (!bulk || bulk->source != id || bulk->have == bulk->count || bulk->status)
+        return;
+    cop__bulk_fail(node, bulk, COP_ELOST, cop__bulk_place_of(bulk, id));
+    cop__call_settle(node, call);
 }
 
 void cop__bulk_release(struct cop__call *call, cop_id child)
@@ -318,15 +337,14 @@ static void on_timer(struct cop_node *node, struct cop__node_timer *timer)
 /* K13: those who were asked will pull, and are waited for from the first chunk on. */
 static void expect_children(struct cop_node *node, struct cop__bulk *bulk)
 {
-    const struct cop__sweep *sweep = bulk->call->sweep;
     struct cop_ranks children = {0};
-    if (cop_tree_children(cop__sweep_tree(sweep), cop__sweep_self(sweep), &children))
+    if (cop_tree_children(cop__bulk_tree(bulk), cop__bulk_self(bulk), &children))
         cop__fail(node, COP_ENOMEM);
     for (uint32_t i = 0; i < children.count; i++) {
-        if (cop__sweep_is_lost(node, sweep, children.items[i]))
+        if (cop__bulk_is_lost(node, bulk, children.items[i]))
             continue;
         struct cop__taker *taker =
-            cop__bulk_taker(node, bulk, cop__sweep_id(sweep, children.items[i]));
+            cop__bulk_taker(node, bulk, cop__bulk_id(bulk, children.items[i]));
         if (taker)
             taker->holds = true;
     }
@@ -350,13 +368,15 @@ void cop__bulk_begin(struct cop_node *node, struct cop__call *call, bool serves)
     bulk->sinks = serves && cop__call_wants(node, call, COP_UPCALL_PIECE);
     bulk->parent = bulk->source = COP_ID_NONE;
     bulk->until = bulk->asked = COP__CHUNK_NONE;
-    bulk->moved = node->now;
+    bulk->moved = bulk->took = node->now;
     cop__digest_init(&bulk->digest);
     bulk->timer.fire = on_timer;
     cop__timer_init(&bulk->timer.timer);
     cop__timer_set(node, &bulk->timer, node->now + COP__BULK_RETRY);
     expect_children(node, bulk);
     cop__bulk_mind_parent(node, bulk);
+    if (!call->sweep && !call->is_root && cop__roster_is_suspect(node, call->parent))
+        cop__bulk_lose(node, call, call->parent);
     cop__bulk_go_on(node, bulk);
 }
 

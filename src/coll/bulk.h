@@ -36,11 +36,14 @@ struct cop__bulk {
     struct cop__call *call;
     uint32_t count; /* of chunks, with the digest */
     uint32_t base, taken, shown, have;
+    cop_time
+        took; /* when the service here last took something, or had nothing to take */
     struct cop_buf *window[COP_BULK_WINDOW]; /* payloads of CHUNK, by index */
     struct cop__digest digest;               /* of what came */
     bool serves;                             /* the service here is to run it */
     bool sinks;                              /* and gets the pieces */
-    int status;                              /* it failed for good, everywhere */
+    int status;                              /* it failed for good, below, too */
+    cop_rank blamed;                         /* at whom */
     bool moves; /* something changed: the end of the step looks after it */
 
     struct cop__taker *takers;
@@ -64,11 +67,25 @@ bool cop__bulk_is_root(const struct cop__bulk *bulk);
 /* The next chunk, in a payload of CHUNK; takes over the reference. */
 void cop__bulk_append(struct cop_node *node, struct cop__bulk *bulk,
                       struct cop_buf *payload, struct cop__bytes data);
-/* It will not be had. */
-void cop__bulk_fail(struct cop_node *node, struct cop__bulk *bulk, int status);
+/* It will not be had: somebody at this place is to blame. */
+void cop__bulk_fail(struct cop_node *node, struct cop__bulk *bulk, int status,
+                    cop_rank at);
 /* Lets the window slide, and passes on what there is. */
 void cop__bulk_go_on(struct cop_node *node, struct cop__bulk *bulk);
 uint32_t cop__bulk_length_of(const struct cop__bulk *bulk, uint32_t index);
+
+/* reach.c: where a call goes, whether it heals or not. */
+const struct cop_tree *cop__bulk_tree(const struct cop__bulk *bulk);
+cop_rank cop__bulk_self(const struct cop__bulk *bulk);
+/* NONE: it is not of the call. */
+cop_rank cop__bulk_place_of(const struct cop__bulk *bulk, cop_id id);
+cop_id cop__bulk_id(const struct cop__bulk *bulk, cop_rank rank);
+bool cop__bulk_is_lost(const struct cop_node *node, const struct cop__bulk *bulk,
+                       cop_rank rank);
+/* Who asked me, and has the bulk; NONE at the root. */
+cop_id cop__bulk_asker(const struct cop__bulk *bulk);
+/* What a call is called in PULL and CHUNK. */
+uint64_t cop__bulk_number(const struct cop__call *call);
 
 /* pull.c */
 enum cop__chunk_what { CHUNK_DATA, CHUNK_GONE, CHUNK_FAILED };
@@ -84,5 +101,7 @@ void cop__bulk_pull(struct cop_node *node, struct cop__bulk *bulk);
 void cop__bulk_leave_source(struct cop_node *node, struct cop__bulk *bulk);
 void cop__bulk_mind_parent(struct cop_node *node, struct cop__bulk *bulk);
 void cop__bulk_retry(struct cop_node *node, struct cop__bulk *bulk);
+/* How long somebody who takes may stand still. */
+cop_time cop__bulk_stall(const struct cop__bulk *bulk, cop_rank rank);
 
 #endif

@@ -341,6 +341,8 @@ void cop__call_run(struct cop_node *node, struct cop__call *call, int status,
         contribute(node, call, NULL, (struct cop__bytes){NULL, 0}, false);
     if (call->gathered)
         cop__call_done(node, call, 0);
+    if (call->bulk && !call->sweep)
+        cop__plain_ran(node, call);
 }
 
 /* K5: those below first, for they need the time; then the service here. */

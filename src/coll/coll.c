@@ -117,7 +117,7 @@ static const char *check_call(const struct cop_node *node, const struct cop__cal
         return "coll: miscounts whom it waits for";
     if (!cop__timer_is_running(&call->timer.timer))
         return "coll: kept without a deadline";
-    return NULL;
+    return cop__bulk_check(node, call);
 }
 
 static const char *check(const struct cop_node *node)

@@ -58,9 +58,8 @@ struct cop_buf *cop__head_encode(const struct cop__head *head)
 static bool is_bulk_possible(const struct cop__head *head)
 {
     return !(head->flags & COP_BCAST_BULK) ||
-           ((head->flags & COP_BCAST_HEAL) && head->kind == CALL_RUN &&
-            head->bulk_length <= COP_BULK_MAX && head->bulk_chunk > 0 &&
-            head->bulk_chunk <= COP_BULK_CHUNK_MAX &&
+           (head->kind == CALL_RUN && head->bulk_length <= COP_BULK_MAX &&
+            head->bulk_chunk > 0 && head->bulk_chunk <= COP_BULK_CHUNK_MAX &&
             head->bulk_length / head->bulk_chunk < INT32_MAX);
 }
 

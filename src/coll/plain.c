@@ -9,6 +9,9 @@
  * its whole sub-tree. The service combines what comes up.
  */
 
+/* So often it is looked at whether one who is late has bulk to blame. */
+#define BULK_LOOK COP_SEC
+
 /* RETURNED: more of my replies follow; this is the last; I did not take part. */
 enum { RETURN_LAST = 0, RETURN_MORE = 1, RETURN_REFUSED = 2 };
 
@@ -33,6 +36,14 @@ static struct cop__branch *branch_of(struct cop__call *call, cop_id id)
         if (call->branches[i].owed && id_of(call, call->branches[i].rank) == id)
             return &call->branches[i];
     return NULL;
+}
+
+bool cop__plain_owes(const struct cop__call *call, cop_id id)
+{
+    for (uint32_t i = 0; i < call->branch_count; i++)
+        if (call->branches[i].owed && id_of(call, call->branches[i].rank) == id)
+            return true;
+    return false;
 }
 
 /* ---- time ------------------------------------------------------------------------ */
@@ -67,6 +78,12 @@ static void arm(struct cop_node *node, struct cop__call *call)
             next = call->branches[i].deadline;
     if (!call->over)
         cop__timer_set(node, &call->timer, next);
+}
+
+void cop__plain_ran(struct cop_node *node, struct cop__call *call)
+{
+    set_own_deadline(node, call);
+    arm(node, call);
 }
 
 /* ---- going up -------------------------------------------------------------------- */
@@ -174,6 +191,7 @@ static void fail_branch(struct cop_node *node, struct cop__call *call,
         branch->owed = false;
         call->owed--;
         cop__unwatch(node, id_of(call, branch->rank));
+        cop__bulk_release(call, id_of(call, branch->rank));
     }
     if (cop__tally_add(&call->tally, &fault))
         cop__fail(node, COP_ENOMEM);
@@ -181,12 +199,27 @@ static void fail_branch(struct cop_node *node, struct cop__call *call,
                    (struct cop__bytes){NULL, 0});
 }
 
-/* K8: one reply for each that is late; what came goes up. */
+/* K8: one reply for each that is late. */
+static void expire_branch(struct cop_node *node, struct cop__call *call,
+                          struct cop__branch *branch)
+{
+    cop_time wait = patience(node, call, branch->rank);
+    if (!branch->owed || branch->deadline > node->now)
+        return;
+    if (cop__bulk_excuses(node, call, branch->rank, wait))
+        branch->deadline = node->now + (wait > BULK_LOOK ? wait : BULK_LOOK);
+    else
+        fail_branch(node, call, branch, COP_ETIMEDOUT, COP_PHASE_REPLY);
+}
+
+/* What came goes up. */
 static void expire(struct cop_node *node, struct cop__call *call)
 {
     for (uint32_t i = 0; i < call->branch_count; i++)
-        if (call->branches[i].owed && call->branches[i].deadline <= node->now)
-            fail_branch(node, call, &call->branches[i], COP_ETIMEDOUT, COP_PHASE_REPLY);
+        expire_branch(node, call, &call->branches[i]);
+    /* Bulk has judges of its own, and who was excused is waited for. */
+    if (call->deadline <= node->now && (cop__bulk_owes_run(call) || call->owed > 0))
+        set_own_deadline(node, call);
     if (call->deadline <= node->now && !call->replied && call->owed == 0) {
         struct cop__fault fault = {
             .first = call->self,
@@ -218,8 +251,10 @@ void cop__plain_lose(struct cop_node *node, cop_id id)
 {
     cop__calls_enter(node);
     for (struct cop__call *call = cop__colls(node)->calls; call; call = call->next) {
-        struct cop__branch *branch =
-            call->over || call->sweep ? NULL : branch_of(call, id);
+        if (call->over || call->sweep)
+            continue;
+        cop__bulk_lose(node, call, id);
+        struct cop__branch *branch = call->over ? NULL : branch_of(call, id);
         if (!branch)
             continue;
         fail_branch(node, call, branch, COP_ELOST, COP_PHASE_REPLY);
@@ -391,6 +426,7 @@ static void take_last(struct cop_node *node, struct cop__call *call,
     branch->owed = false;
     call->owed--;
     cop__unwatch(node, id);
+    cop__bulk_release(call, id);
     cop__trip_measure(node, id, took > spent_ns ? took - spent_ns : 0);
     for (uint32_t i = 0; i < record->faults.count; i++) {
         struct cop__fault fault = cop__fault_at(record->faults, i);

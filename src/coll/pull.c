@@ -24,9 +24,9 @@ static struct cop__call *find(const struct cop_node *node, cop_id root,
                               cop_incarnation incarnation, uint64_t number)
 {
     struct cop__call *call = cop__colls(node)->calls;
-    while (call && (call->over || !call->sweep || call->root != root ||
-                    call->incarnation != incarnation ||
-                    cop__sweep_sequence(call->sweep) != number))
+    while (call &&
+           (call->over || call->root != root || call->incarnation != incarnation ||
+            cop__bulk_number(call) != number))
         call = call->next;
     return call;
 }
@@ -39,7 +39,7 @@ static struct cop__msg_chunk chunk_of(const struct cop__call *call, uint32_t ind
     return (struct cop__msg_chunk){
         .root = call->root,
         .incarnation = call->incarnation,
-        .number = cop__sweep_sequence(call->sweep),
+        .number = cop__bulk_number(call),
         .index = index,
         .what = (uint8_t)what,
     };
@@ -56,7 +56,7 @@ struct cop_buf *cop__chunk_make(const struct cop__call *call, uint32_t index,
 void cop__bulk_say_failed(struct cop_node *node, const struct cop__bulk *bulk,
                           const struct cop__taker *taker)
 {
-    struct cop__msg_chunk chunk = chunk_of(bulk->call, taker->next, CHUNK_FAILED);
+    struct cop__msg_chunk chunk = chunk_of(bulk->call, bulk->blamed, CHUNK_FAILED);
     chunk.status = (uint32_t)bulk->status;
     cop__roster_send(node, taker->id, COP__KIND_CHUNK, cop__encode_chunk(&chunk));
 }
@@ -119,11 +119,9 @@ static void take_pull(struct cop_node *node, struct cop__bulk *bulk,
     taker->next = message->next;
     taker->limit = message->limit;
     /* K14: who missed a little is waited for, who comes late, or seems dead, is not. */
-    const struct cop__sweep *sweep = bulk->call->sweep;
-    taker->holds =
-        !(message->flags & PULL_CATCHES) &&
-        message->next + COP_BULK_WINDOW >= bulk->base &&
-        !cop__sweep_is_lost(node, sweep, cop__sweep_place_of(sweep, taker->id));
+    taker->holds = !(message->flags & PULL_CATCHES) &&
+                   message->next + COP_BULK_WINDOW >= bulk->base &&
+                   !cop__bulk_is_lost(node, bulk, cop__bulk_place_of(bulk, taker->id));
     if (bulk->status)
         cop__bulk_say_failed(node, bulk, taker);
     else if (message->next < bulk->base && !cop__bulk_is_root(bulk))
@@ -149,15 +147,23 @@ void cop__on_pull(struct cop_node *node, const struct cop_frame *frame)
         return;
     }
     struct cop__bulk *bulk = call->bulk;
-    cop_rank rank = cop__sweep_place_of(call->sweep, frame->header.sender);
+    cop_rank rank = cop__bulk_place_of(bulk, frame->header.sender);
     if (message.limit > bulk->count) {
         COP__COUNT(node, ignored_malformed);
         return;
     }
-    if (rank == COP_RANK_NONE || rank == cop__sweep_self(call->sweep) ||
-        !cop_tree_is_below(cop__sweep_tree(call->sweep), rank,
-                           cop__sweep_self(call->sweep))) {
+    if (rank == COP_RANK_NONE || rank == cop__bulk_self(bulk) ||
+        !cop_tree_is_below(cop__bulk_tree(bulk), rank, cop__bulk_self(bulk))) {
         COP__COUNT(node, ignored_not_below);
+        return;
+    }
+    if (!call->sweep && !cop__plain_owes(call, frame->header.sender)) {
+        /* It was given up: nobody waits for its answer. */
+        struct cop__msg_chunk chunk =
+            chunk_of(call, cop__bulk_self(bulk), CHUNK_FAILED);
+        chunk.status = (uint32_t)COP_ETIMEDOUT;
+        cop__roster_send(node, frame->header.sender, COP__KIND_CHUNK,
+                         cop__encode_chunk(&chunk));
         return;
     }
     cop__calls_enter(node);
@@ -187,7 +193,7 @@ static void say_pull(struct cop_node *node, const struct cop__bulk *bulk, cop_id
     struct cop__msg_pull pull = {
         .root = call->root,
         .incarnation = call->incarnation,
-        .number = cop__sweep_sequence(call->sweep),
+        .number = cop__bulk_number(call),
         .next = bulk->have,
         .limit = limit,
         .flags = (uint8_t)flags,
@@ -212,12 +218,13 @@ void cop__bulk_leave_source(struct cop_node *node, struct cop__bulk *bulk)
     bulk->source = COP_ID_NONE;
 }
 
-/* The parent is watched by the sweep. */
+/* The parent is watched by the sweep, if there is one. */
 static void set_source(struct cop_node *node, struct cop__bulk *bulk, cop_id source)
 {
     cop__bulk_leave_source(node, bulk);
     bulk->source = source;
-    bulk->watches = source != COP_ID_NONE && source != bulk->parent;
+    bulk->watches =
+        source != COP_ID_NONE && (source != bulk->parent || !bulk->call->sweep);
     if (bulk->watches)
         cop__watch(node, source);
     if (source != COP_ID_NONE)
@@ -249,7 +256,7 @@ void cop__bulk_pull(struct cop_node *node, struct cop__bulk *bulk)
 /* K14: whoever asks me is above me, and has the bulk. */
 void cop__bulk_mind_parent(struct cop_node *node, struct cop__bulk *bulk)
 {
-    cop_id parent = cop__sweep_asker(bulk->call->sweep);
+    cop_id parent = cop__bulk_asker(bulk);
     if (parent == bulk->parent || cop__bulk_is_root(bulk))
         return;
     if (bulk->have == bulk->count || bulk->status)
@@ -267,7 +274,10 @@ void cop__bulk_mind_parent(struct cop_node *node, struct cop__bulk *bulk)
 static void take_gone(struct cop_node *node, struct cop__bulk *bulk, uint32_t from)
 {
     cop_id root = bulk->call->root;
-    if (bulk->source == root) {
+    if (!bulk->call->sweep) {
+        /* It is over there, and nobody else has it for me. */
+        cop__bulk_fail(node, bulk, COP_ELOST, cop__bulk_place_of(bulk, bulk->source));
+    } else if (bulk->source == root) {
         cop__bulk_leave_source(node, bulk); /* it is over there, so it ends here, too */
     } else if (from <= bulk->have) {
         set_source(node, bulk, bulk->source);
@@ -288,7 +298,7 @@ static void take_chunk(struct cop_node *node, struct cop__bulk *bulk,
     }
     if (message->what == CHUNK_FAILED) {
         if (bulk->have < bulk->count)
-            cop__bulk_fail(node, bulk, (int)message->status);
+            cop__bulk_fail(node, bulk, (int)message->status, message->index);
         return;
     }
     /* Who changes from one above to another hears some from both. */
@@ -325,11 +335,15 @@ void cop__on_chunk(struct cop_node *node, const struct cop_frame *frame)
         COP__COUNT(node, ignored_unasked);
         return;
     }
-    cop_rank rank = cop__sweep_place_of(call->sweep, frame->header.sender);
+    const struct cop__bulk *bulk = call->bulk;
+    cop_rank rank = cop__bulk_place_of(bulk, frame->header.sender);
     if (rank == COP_RANK_NONE ||
-        !cop_tree_is_below(cop__sweep_tree(call->sweep), cop__sweep_self(call->sweep),
-                           rank)) {
+        !cop_tree_is_below(cop__bulk_tree(bulk), cop__bulk_self(bulk), rank)) {
         COP__COUNT(node, ignored_not_ancestor);
+        return;
+    }
+    if (message.what == CHUNK_FAILED && message.index >= cop__bulk_tree(bulk)->n) {
+        COP__COUNT(node, ignored_malformed);
         return;
     }
     cop__calls_enter(node);
@@ -340,24 +354,65 @@ void cop__on_chunk(struct cop_node *node, const struct cop_frame *frame)
 
 /* ---- time ------------------------------------------------------------------------ */
 
+cop_time cop__bulk_stall(const struct cop__bulk *bulk, cop_rank rank)
+{
+    return COP__BULK_STALL * cop_tree_depth(cop__bulk_tree(bulk), rank);
+}
+
+static bool lags(const struct cop__bulk *bulk, const struct cop__taker *taker)
+{
+    return taker->holds && taker->next < bulk->have;
+}
+
 /* K13: one that gets no further for long is not waited for; the root has what it missed. */
 static void drop_stalled(struct cop_node *node, struct cop__bulk *bulk)
 {
-    const struct cop__sweep *sweep = bulk->call->sweep;
     for (uint32_t i = 0; i < bulk->taker_count; i++) {
         struct cop__taker *taker = &bulk->takers[i];
-        cop_rank rank = cop__sweep_place_of(sweep, taker->id);
-        cop_time patience =
-            COP__BULK_STALL * cop_tree_depth(cop__sweep_tree(sweep), rank);
-        bool blocks = taker->holds && taker->next < bulk->have;
-        if (blocks && node->now - taker->moved >= patience)
+        cop_rank rank = cop__bulk_place_of(bulk, taker->id);
+        if (lags(bulk, taker) &&
+            node->now - taker->moved >= cop__bulk_stall(bulk, rank))
             taker->holds = false;
+    }
+}
+
+/* K12, without HEAL: who has all that there is waits, as I do; who lags has its time. */
+bool cop__bulk_excuses(const struct cop_node *node, const struct cop__call *call,
+                       cop_rank rank, cop_time patience)
+{
+    const struct cop__bulk *bulk = call->bulk;
+    if (!bulk)
+        return false;
+    for (uint32_t i = 0; i < bulk->taker_count; i++) {
+        const struct cop__taker *taker = &bulk->takers[i];
+        if (taker->id != cop__bulk_id(bulk, rank))
+            continue;
+        bool waits = !bulk->status && taker->next < bulk->count && !lags(bulk, taker);
+        return waits ||
+               node->now < taker->moved + patience + cop__bulk_stall(bulk, rank);
+    }
+    return false;
+}
+
+/* K12, without HEAL: there is no time for all of it, so each wait for a service has one. */
+static void judge_service(struct cop_node *node, struct cop__bulk *bulk)
+{
+    cop_time allowed = COP__BULK_STALL + bulk->call->service_ns;
+    if (bulk->call->sweep || bulk->status || node->now - bulk->took < allowed)
+        return;
+    if (bulk->asked != COP__CHUNK_NONE) {
+        cop__bulk_fail(node, bulk, COP_ETIMEDOUT, cop__bulk_self(bulk));
+    } else if (bulk->sinks && bulk->taken < bulk->shown) {
+        bulk->serves = bulk->sinks = false;
+        cop__call_run(node, bulk->call, COP_ETIMEDOUT, COP_RANK_NONE);
     }
 }
 
 void cop__bulk_retry(struct cop_node *node, struct cop__bulk *bulk)
 {
-    drop_stalled(node, bulk);
+    if (bulk->call->sweep)
+        drop_stalled(node, bulk);
+    judge_service(node, bulk);
     if (cop__bulk_is_root(bulk) || bulk->have == bulk->count || bulk->status ||
         node->now - bulk->moved < COP__BULK_RETRY)
         return;

@@ -20,8 +20,7 @@ static bool is_bulk_possible(const struct cop_node *node, const struct cop_coll 
     uint64_t chunk = coll->bulk_chunk ? coll->bulk_chunk : COP_BULK_CHUNK;
     if (!(coll->flags & COP_BCAST_BULK))
         return true;
-    return (coll->flags & COP_BCAST_HEAL) && service &&
-           (service->wants & COP_WANTS(COP_UPCALL_WANT)) &&
+    return service && (service->wants & COP_WANTS(COP_UPCALL_WANT)) &&
            coll->bulk_length <= COP_BULK_MAX && chunk <= COP_BULK_CHUNK_MAX &&
            coll->bulk_length / chunk < INT32_MAX;
 }

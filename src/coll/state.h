@@ -262,6 +262,12 @@ void cop__bulk_owe_nothing(struct cop__call *call);
 void cop__bulk_unserve(struct cop_node *node, struct cop__call *call);
 void cop__bulk_end(struct cop_node *node, struct cop__call *call);
 void cop__bulk_free(struct cop__call *call);
+/* Without HEAL: whether a child that has not answered in time is still busy with the bulk, or
+ * waits for it. */
+bool cop__bulk_excuses(const struct cop_node *node, const struct cop__call *call,
+                       cop_rank rank, cop_time patience);
+/* Without HEAL: somebody is lost, perhaps the one it comes from. */
+void cop__bulk_lose(struct cop_node *node, struct cop__call *call, cop_id id);
 /* A child has answered, or is lost: it needs nothing more from me. */
 void cop__bulk_release(struct cop__call *call, cop_id child);
 int cop__bulk_taken(struct cop_node *node, const struct cop_coll *coll);
@@ -287,6 +293,10 @@ void cop__plain_forward(struct cop_node *node, struct cop__call *call);
 void cop__plain_contribute(struct cop_node *node, struct cop__call *call,
                            const struct cop__fault *fault, struct cop__bytes reply,
                            bool more);
+/* Whether a child has been asked and has not answered. */
+bool cop__plain_owes(const struct cop__call *call, cop_id id);
+/* The service here has the bulk: from now on it has its time. */
+void cop__plain_ran(struct cop_node *node, struct cop__call *call);
 /* Somebody is lost. */
 void cop__plain_lose(struct cop_node *node, cop_id id);
 void cop__plain_settle(struct cop_node *node, struct cop__call *call);

@@ -10,8 +10,9 @@
  *   A service gets each byte once, in order, and the bytes of the root; never more that it has
  *   not put away than a window. Whoever passed the check, and lives, gets RUN: with status 0
  *   only if it has every byte, and never counts as having answered otherwise. Whoever is said
- *   to have failed by its bulk had a sink that failed, or the root's source did. When nothing
- *   is in the way nobody fails by it.
+ *   to have failed by its bulk had a sink that failed, or the root's source did; without HEAL
+ *   also one that stood still, or somebody above it died. When nothing is in the way nobody
+ *   fails by it.
  */
 #define NAME "bulk"
 
@@ -33,7 +34,7 @@ struct cast {
     cop_id node;
     cop_time born;
     uint64_t token, length;
-    uint32_t mischief;
+    uint32_t mischief, flags;
 };
 
 struct state {
@@ -204,8 +205,9 @@ static void on_submit(void *of, struct cop_sim *sim, cop_id node,
     struct cast *cast = grow(sim, (void **)&state->casts, &state->cast_count,
                              &state->cast_capacity, sizeof(*cast));
     if (cast)
-        *cast = (struct cast){node, cop_sim_born_at(sim, node), request->token,
-                              coll->bulk_length, job.mischief};
+        *cast = (struct cast){node,           cop_sim_born_at(sim, node),
+                              request->token, coll->bulk_length,
+                              job.mischief,   coll->flags};
 }
 
 /* ---- the answer ------------------------------------------------------------------ */
@@ -221,6 +223,19 @@ static bool has_it(const struct state *state, const struct cast *cast, cop_id no
     return false;
 }
 
+/* Without HEAL whoever is above is needed, and each has its time. */
+static bool is_excused(const struct cop_sim *sim, const struct cast *cast,
+                       const struct cop_failure *failure)
+{
+    if (cast->flags & COP_BCAST_HEAL)
+        return false;
+    if (failure->status == COP_ELOST)
+        return cop_sim_was_lied_to(sim) || cop_sim_was_disturbed(sim) ||
+               cop_sim_died_at(sim, failure->at) != COP_TIME_NEVER;
+    return failure->status == COP_ETIMEDOUT &&
+           ((cast->mischief & COP_SIM_SINK_STOPS) || cop_sim_was_disturbed(sim));
+}
+
 static void check_failure(const struct state *state, struct cop_sim *sim,
                           const struct cast *cast, const struct cop_failure *failure)
 {
@@ -228,7 +243,8 @@ static void check_failure(const struct state *state, struct cop_sim *sim,
     bool source = failure->at == cast->node && failure->node != cast->node;
     if (failure->phase != COP_PHASE_BULK)
         return;
-    if (failure->status == COP_ENOENT && state->unregistered)
+    if ((failure->status == COP_ENOENT && state->unregistered) ||
+        is_excused(sim, cast, failure))
         return;
     if (failure->status != COP_EIO ||
         !(cop__service_errs(sim, &job, cast->node, COP_SIM_SOURCE_FAILS) ||

@@ -362,6 +362,7 @@ static bool sum_is_lost(const struct cast *cast, const struct cop_bcast_result *
     bool heal = (cast->flags & COP_BCAST_HEAL) != 0;
     for (uint32_t i = 0; i < result->failure_count && !heal; i++)
         if (result->failures[i].phase == COP_PHASE_RUN ||
+            result->failures[i].phase == COP_PHASE_BULK ||
             result->failures[i].phase == COP_PHASE_SERVICE)
             return true;
     return false;

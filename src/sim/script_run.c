@@ -112,9 +112,8 @@ static int make(struct run *run)
     /* Only needed until cop_sim_create returns. */
     const struct cop_sim_checker *const checkers[] = {cop_sim_checker_node(),
                                                       cop_sim_checker_probe(), NULL};
-    const struct cop_sim_checker *const collective[] = {cop_sim_checker_node(),
-                                                        cop_sim_checker_coll(),
-                                                        cop__bulk_checker(), NULL};
+    const struct cop_sim_checker *const collective[] = {
+        cop_sim_checker_node(), cop_sim_checker_coll(), cop__bulk_checker(), NULL};
     const struct cop_sim_checker *const with_views[] = {
         cop_sim_checker_node(),  cop_sim_checker_member(), cop_sim_checker_letter(),
         cop_sim_checker_guard(), cop_sim_checker_drain(),  NULL};
@@ -165,6 +164,9 @@ static cop_time horizon(const struct cop_sim_script *script)
         /* Without HEAL a time-out is a round trip a level, and nobody has measured one. */
         if (action->kind == COP_SIM_BCAST && !(action->coll.flags & COP_BCAST_HEAL))
             end += action->coll.service_ns + script->config.nodes * 2 * COP_SEC;
+        if (action->kind == COP_SIM_BCAST && (action->coll.flags & COP_BCAST_BULK) &&
+            !(action->coll.flags & COP_BCAST_HEAL))
+            end += action->coll.service_ns + script->config.nodes * 20 * COP_SEC;
         last = end > last ? end : last;
     }
     const struct cop_detect *detect = &script->config.detect;

@@ -89,7 +89,7 @@ static int convert(struct cop__random *random, struct cop_sim_script *script,
     return error;
 }
 
-/* Some of those that heal carry bulk. From a source of its own, for the same reason. */
+/* Some carry bulk. From a source of its own, for the same reason. */
 static void add_bulk(struct cop__random *random, struct cop_sim_action *bcast)
 {
     bool bulk = cop__random_chance(random, 40, 100);
@@ -97,7 +97,7 @@ static void add_bulk(struct cop__random *random, struct cop_sim_action *bcast)
     uint64_t length = cop__random_below(random, chunk * (4 * COP_BULK_WINDOW));
     bool wrong = cop__random_chance(random, 25, 100);
     uint32_t mischief = (uint32_t)cop__random_below(random, 8);
-    if (!bulk || !(bcast->coll.flags & COP_BCAST_HEAL))
+    if (!bulk)
         return;
     bcast->coll.flags |= COP_BCAST_BULK;
     bcast->coll.bulk_length = length;

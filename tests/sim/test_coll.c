@@ -223,6 +223,7 @@ static void test_bulk(void **state)
     stride = 7;
 #endif
     everywhere("at 0 bcast %u token 1 timeout 60s bulk 470 10\n");
+    everywhere("at 0 bcast %u token 1 plain service-time 1s bulk 470 10\n");
     stride = 1;
 }
 

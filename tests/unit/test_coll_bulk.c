@@ -40,6 +40,14 @@ static struct collnet *start(uint32_t n, const char *shape, uint64_t length)
     return net;
 }
 
+/* Without HEAL, where a service replies when it is done. */
+static struct collnet *start_plain(uint32_t n, const char *shape, uint64_t length)
+{
+    struct collnet *net = collnet_create(n, shape, 1);
+    assert_int_equal(bcast(net, length, COP_BCAST_BULK, CHUNK), 0);
+    return net;
+}
+
 static void expect_bytes(const struct collnet *net, cop_id id, uint32_t length)
 {
     assert_int_equal(net->sinks[id].length, length);
@@ -120,7 +128,6 @@ static void test_what_is_not_possible(void **state)
     struct cop_coll coll = {.handle = 77};
     struct cop_request request = {.kind = COP_REQUEST_TAKEN, .coll = &coll};
     uint32_t both = COP_BCAST_HEAL | COP_BCAST_BULK;
-    assert_int_equal(bcast(net, 1, COP_BCAST_BULK, CHUNK), COP_EINVAL);
     assert_int_equal(bcast(net, 1, both, COP_BULK_CHUNK_MAX + 1), COP_EINVAL);
     assert_int_equal(bcast(net, COP_BULK_MAX + 1, both, CHUNK), COP_EINVAL);
     assert_int_equal(bcast(net, COP_BULK_MAX, both, 1), COP_EINVAL);
@@ -277,6 +284,129 @@ static void test_source_that_moves(void **state)
     assert_true(tried.spoiled > 5);
 }
 
+/* ---- without HEAL ---------------------------------------------------------------- */
+
+static void test_plain_everyone_gets_it(void **state)
+{
+    static const uint32_t lengths[] = {0, 1, CHUNK, 50 * CHUNK - 1};
+    (void)state;
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        struct collnet *net = start_plain(7, "kary:2", lengths[i]);
+        collnet_run(net);
+        assert_int_equal(net->completions, 1);
+        assert_int_equal(net->status, 0);
+        for (cop_id id = 0; id < 7; id++) {
+            expect_bytes(net, id, lengths[i]);
+            assert_int_equal(collnet_count(net, id, COP_UPCALL_RUN), 1);
+            assert_int_equal(collnet_last(net, id, COP_UPCALL_RUN)->status, 0);
+            assert_int_equal(collnet_failure(net, id, NULL, NULL), 0);
+        }
+        assert_int_equal(net->rereads, 0);
+        assert_true(collnet_is_clean(net));
+        collnet_destroy(net);
+    }
+}
+
+/* Who cannot take it fails alone; who cannot be given it fails with all others. */
+static void test_plain_errors(void **state)
+{
+    (void)state;
+    struct collnet *net = collnet_create(7, "kary:2", 1);
+    net->behave[1].takes = 5;
+    net->behave[1].sink = COP_EIO;
+    assert_int_equal(bcast(net, 60 * CHUNK, COP_BCAST_BULK, CHUNK), 0);
+    collnet_run(net);
+    expect_failure(net, 1, COP_EIO, 1);
+    expect_bytes(net, 3, 60 * CHUNK);
+    assert_int_equal(collnet_failure(net, 3, NULL, NULL), 0);
+    assert_true(collnet_is_clean(net));
+    collnet_destroy(net);
+    net = start_plain(4, "chain", 60 * CHUNK);
+    collnet_some(net, 40);
+    net->behave[0].source = COP_EIO;
+    collnet_run(net);
+    assert_int_equal(net->completions, 1);
+    for (cop_id id = 0; id < 4; id++)
+        expect_failure(net, id, COP_EIO, 0);
+    assert_true(collnet_is_clean(net));
+    collnet_destroy(net);
+}
+
+/* A relay takes its sub-tree with it, and nobody waits for a clock. */
+static void test_plain_relay_dies(void **state)
+{
+    (void)state;
+    uint32_t torn = 0;
+    for (uint32_t frames = 10; frames < 150; frames += 5) {
+        struct collnet *net = start_plain(5, "chain", 40 * CHUNK);
+        enum cop_phase phase;
+        collnet_some(net, frames);
+        collnet_kill(net, 2);
+        collnet_run(net);
+        collnet_wait(net, COP_SEC); /* until the death is believed */
+        assert_int_equal(net->completions, 1);
+        expect_bytes(net, 1, 40 * CHUNK);
+        assert_int_equal(collnet_failure(net, 1, NULL, NULL), 0);
+        if (collnet_failure(net, 4, &phase, NULL) == 0) {
+            collnet_destroy(net); /* it had answered */
+            continue;
+        }
+        assert_int_equal(collnet_failure(net, 4, NULL, NULL), COP_ELOST);
+        for (cop_id id = 3; id < 5; id++) {
+            uint32_t runs = collnet_count(net, id, COP_UPCALL_RUN);
+            assert_int_equal(runs, collnet_count(net, id, COP_UPCALL_CHECK));
+            assert_int_equal(runs, collnet_count(net, id, COP_UPCALL_SENT));
+            torn +=
+                runs > 0 && collnet_last(net, id, COP_UPCALL_RUN)->status == COP_ELOST;
+        }
+        assert_true(collnet_is_clean(net));
+        collnet_destroy(net);
+    }
+    assert_true(torn > 10);
+}
+
+/* One that takes nothing, or gives nothing, is given up by itself: after its time, and not
+ * those who wait for it. */
+static void test_plain_standstill(void **state)
+{
+    (void)state;
+    struct collnet *net = collnet_create(4, "chain", 1);
+    enum cop_phase phase;
+    cop_id at;
+    net->behave[2].takes = 1;
+    assert_int_equal(bcast(net, 100 * CHUNK, COP_BCAST_BULK, CHUNK), 0);
+    collnet_run(net);
+    assert_int_equal(net->completions, 0);
+    collnet_wait(net, 100 * COP_SEC);
+    assert_int_equal(net->completions, 1);
+    assert_int_equal(collnet_failure(net, 2, &phase, &at), COP_ETIMEDOUT);
+    assert_int_equal(phase, COP_PHASE_BULK);
+    assert_int_equal(at, 2);
+    assert_int_equal(collnet_failure(net, 1, NULL, NULL), 0);
+    assert_int_equal(collnet_failure(net, 3, NULL, NULL), 0);
+    expect_bytes(net, 3, 100 * CHUNK);
+    assert_true(collnet_is_clean(net));
+    collnet_destroy(net);
+}
+
+static void test_plain_abort(void **state)
+{
+    (void)state;
+    struct collnet *net = start_plain(4, "chain", 100 * CHUNK);
+    struct cop_request request = {.kind = COP_REQUEST_ABORT, .target = TOKEN};
+    collnet_some(net, 60);
+    assert_int_equal(collnet_submit(net, 0, &request), 0);
+    collnet_run(net);
+    assert_int_equal(net->status, COP_EABORTED);
+    for (cop_id id = 0; id < 4; id++) {
+        assert_int_equal(collnet_count(net, id, COP_UPCALL_RUN), 1);
+        assert_int_equal(collnet_last(net, id, COP_UPCALL_RUN)->status, COP_EABORTED);
+        assert_int_equal(collnet_count(net, id, COP_UPCALL_DONE), 1);
+    }
+    assert_true(collnet_is_clean(net));
+    collnet_destroy(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -290,6 +420,11 @@ int main(void)
         cmocka_unit_test(test_abort),
         cmocka_unit_test(test_orphans_catch_up),
         cmocka_unit_test(test_source_that_moves),
+        cmocka_unit_test(test_plain_everyone_gets_it),
+        cmocka_unit_test(test_plain_errors),
+        cmocka_unit_test(test_plain_relay_dies),
+        cmocka_unit_test(test_plain_standstill),
+        cmocka_unit_test(test_plain_abort),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -380,6 +380,51 @@ static void a_relay_dies(void **state)
     assert_true(depot.shelves[1].bulk_status != 0);
 }
 
+/* Without HEAL: the same, but whoever dies takes those below with it. */
+static void without_heal(void **state)
+{
+    struct cop_bulk bulk = memory();
+    struct cop_call call = call_with(&bulk);
+    enum cop_phase phase;
+    cop_id at;
+    open_depot(*state, "chain", MEMORY);
+    depot.shelves[0].where = CALLBACK;
+    assert_int_equal(hall_bcast(*state, 0, &call), 0);
+    hall_until(*state, all_is_over);
+    assert_int_equal(depot.hall->ended.result.answered, MEMBERS);
+    for (cop_id i = 0; i < MEMBERS; i++) {
+        expect_whole(i);
+        memset(depot.shelves[i].trace, 0, sizeof depot.shelves[i].trace);
+        depot.shelves[i].have = 0;
+    }
+    depot.shelves[2].where = CALLBACK;
+    depot.shelves[2].fails_at = 3 * CHUNK;
+    assert_int_equal(hall_bcast(*state, 0, &call), 0);
+    hall_until(*state, all_is_over);
+    assert_int_equal(depot.hall->ended.result.answered, MEMBERS - 1);
+    assert_int_equal(hall_failure(*state, 2, &phase, &at), COP_EIO);
+    assert_int_equal(phase, COP_PHASE_BULK);
+    assert_int_equal(depot.shelves[2].bulk_status, COP_EIO);
+    assert_string_equal(depot.shelves[2].trace, "crds");
+}
+
+static void a_relay_dies_without_heal(void **state)
+{
+    struct cop_bulk bulk = memory();
+    struct cop_call call = call_with(&bulk);
+    open_depot(*state, "chain", CALLBACK);
+    depot.shelves[3].later_from = 1; /* so that nobody has all of it */
+    depot.shelves[2].stops_at = 13 * CHUNK;
+    assert_int_equal(hall_bcast(*state, 0, &call), 0);
+    hall_until(*state, all_is_over);
+    assert_int_equal(depot.hall->ended.result.answered, 2);
+    assert_int_equal(hall_failure(*state, 2, NULL, NULL), COP_ELOST);
+    assert_int_equal(hall_failure(*state, 3, NULL, NULL), COP_ELOST);
+    expect_whole(1);
+    assert_int_equal(depot.shelves[3].bulk_status, COP_ELOST);
+    assert_string_equal(depot.shelves[3].trace, "crds");
+}
+
 static bool has_begun(struct hall *hall)
 {
     (void)hall;
@@ -490,6 +535,8 @@ int main(void)
         TEST(one_cannot_take_it),
         TEST(the_root_cannot_give_it),
         TEST(a_relay_dies),
+        TEST(without_heal),
+        TEST(a_relay_dies_without_heal),
         TEST(unregisters),
         TEST(the_run_ends),
         TEST(wrong_places),
