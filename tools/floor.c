@@ -207,6 +207,9 @@ _Noreturn static void live(const struct floor_config *config, uint32_t rank, int
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
         _exit(1);
     bool is_ready = open_place(&place, config, rank, 3) == 0 && spread(&place) == 0;
+    if (!is_ready) /* the root hears only that it has gone */
+        fprintf(stderr, "coppice: process %u of the floor cannot begin: %s\n",
+                (unsigned)rank, strerror(errno));
     while (is_ready && turn(&place) == 0)
         ;
     close_place(&place, !is_ready);
