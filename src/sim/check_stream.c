@@ -564,8 +564,7 @@ static uint64_t ended(const struct cop_sim *sim)
 
 /*
  * S1: if one back-end alone was lost, and not the root, what it had in a complete output is there:
- * its parent lives, and had it. Not so if it carried others, by its place or because somebody
- * was suspected by mistake: then the parent had it in a sum.
+ * its parent lives, and had it.
  */
 static void check_lost(const struct state *state, struct cop_sim *sim,
                        const struct cop_view *view)
@@ -583,10 +582,9 @@ static void check_lost(const struct state *state, struct cop_sim *sim,
         count++;
     }
     if (count != 1 || sim->config.stream.flags & COP_STREAM_WITHDRAW ||
-        !(sim->config.stream.flags & COP_STREAM_LEAVES) || is_idempotent(state) ||
-        state->parted || cop_sim_was_lied_to(sim) || cop_sim_was_disturbed(sim) ||
-        ended(sim) != 1 || lost->shown < lost->first || lost->count == 0 ||
-        lost->shown_by != root_id ||
+        is_idempotent(state) || state->parted || cop_sim_was_lied_to(sim) ||
+        cop_sim_was_disturbed(sim) || ended(sim) != 1 || lost->shown < lost->first ||
+        lost->count == 0 || lost->shown_by != root_id ||
         lost->shown_life != cop__sim_incarnation(sim, root_id))
         return;
     for (uint32_t i = 0; cop_node_departed(root, state->number, i, &gone) == 0; i++)

@@ -75,6 +75,20 @@ void cop__departed_drop(struct cop__departed *set, uint32_t at)
             (set->count - at) * sizeof *set->items);
 }
 
+struct cop__gone_leaf cop__departed_take(struct cop__departed *set, cop_id leaf,
+                                         cop_incarnation incarnation)
+{
+    struct cop__gone_leaf taken = {0};
+    for (uint32_t i = 0; i < set->count && !taken.state; i++) {
+        if (set->items[i].leaf != leaf || set->items[i].incarnation != incarnation)
+            continue;
+        taken = set->items[i];
+        cop_buf_ref(taken.state);
+        cop__departed_drop(set, i);
+    }
+    return taken;
+}
+
 size_t cop__departed_size(const struct cop__departed *set)
 {
     size_t sum = 0;

@@ -43,6 +43,8 @@ static void digest_slot(struct cop__digest *digest, const struct cop__stream_slo
     digest_buf(digest, slot->state);
     digest_lives(digest, &slot->cover);
     digest_departed(digest, &slot->departed);
+    cop__digest_word(digest, slot->value.wave);
+    digest_buf(digest, slot->value.state);
     for (uint32_t i = 0; i < slot->pending_count; i++) {
         cop__digest_word(digest, cop__slot_at(slot, i)->wave);
         digest_buf(digest, cop__slot_at(slot, i)->state);

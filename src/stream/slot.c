@@ -11,6 +11,7 @@ void cop__pending_free(struct cop__pending *pending)
     cop_buf_unref(pending->state);
     cop__lives_free(&pending->cover);
     cop__departed_free(&pending->departed);
+    cop_buf_unref(pending->value.state);
     *pending = (struct cop__pending){0};
 }
 
@@ -22,6 +23,7 @@ void cop__slot_fini(struct cop__stream_slot *slot)
     cop_buf_unref(slot->state);
     cop__lives_free(&slot->cover);
     cop__departed_free(&slot->departed);
+    cop_buf_unref(slot->value.state);
     *slot = (struct cop__stream_slot){0};
 }
 
@@ -109,9 +111,13 @@ static bool is_lone_leaf(const struct cop__stream *stream,
 static void keep_value(struct cop_node *node, struct cop__stream *stream,
                        const struct cop__stream_slot *slot)
 {
-    if (!is_lone_leaf(stream, slot) || stream->flags & COP_STREAM_WITHDRAW)
+    bool lone = is_lone_leaf(stream, slot);
+    if ((!lone && !slot->value.state) || stream->flags & COP_STREAM_WITHDRAW)
         return;
-    struct cop__gone_leaf leaf = {slot->id, slot->incarnation, slot->wave, slot->state};
+    struct cop__gone_leaf leaf = slot->value;
+    if (lone)
+        leaf = (struct cop__gone_leaf){slot->id, slot->incarnation, slot->wave,
+                                       slot->state};
     bool decided = !cop_view_has(node->view, slot->id, slot->incarnation);
     cop__departed_put(node, decided ? &stream->departed : &stream->limbo, &leaf);
 }
@@ -146,6 +152,14 @@ static void clear_from(struct cop__stream_slot *slot, uint64_t wave)
         slot->pending_first = 0;
 }
 
+/* What its own back-end gave is there as a whole each time. */
+static void set_value(struct cop__gone_leaf *value, struct cop__gone_leaf *with)
+{
+    cop_buf_unref(value->state);
+    *value = *with;
+    *with = (struct cop__gone_leaf){0};
+}
+
 static void replace(struct cop__stream *stream, struct cop__stream_slot *slot,
                     struct cop__pending *with)
 {
@@ -157,6 +171,7 @@ static void replace(struct cop__stream *stream, struct cop__stream_slot *slot,
     slot->departed = with->departed;
     slot->idle = with->idle;
     slot->doubled = with->doubled;
+    set_value(&slot->value, &with->value);
     /* What it had said before stays until now: it might have died before this. */
     if (!slot->heard)
         leave_limbo(stream, slot->id, slot->incarnation);
@@ -204,6 +219,8 @@ static void melt(struct cop_node *node, struct cop__stream *stream,
         return;
     }
     cop__state_join(node, stream, &last->state, pending->state);
+    if (pending->value.state)
+        set_value(&last->value, &pending->value);
     last->wave = pending->wave;
     last->partial = pending->partial;
 }
@@ -258,6 +275,8 @@ void cop__slot_apply(struct cop_node *node, struct cop__stream *stream,
             replace(stream, slot, pending);
         } else {
             cop__state_join(node, stream, &slot->state, pending->state);
+            if (pending->value.state)
+                set_value(&slot->value, &pending->value);
             if (sum && !node->failed)
                 cop__state_join(node, stream, sum, pending->state);
         }

@@ -79,6 +79,9 @@ void cop__departed_write(struct cop__writer *writer, const struct cop__departed 
 struct cop__stream;
 bool cop__departed_read(struct cop_node *node, const struct cop__stream *stream,
                         struct cop__bytes bytes, struct cop__departed *out);
+/* Takes one life out of the set; without state: it was not in it. To be unreferenced. */
+struct cop__gone_leaf cop__departed_take(struct cop__departed *set, cop_id leaf,
+                                         cop_incarnation incarnation);
 
 /* ---- streams --------------------------------------------------------------------- */
 
@@ -89,6 +92,7 @@ struct cop__pending {
     bool whole, partial, idle, doubled;
     struct cop__lives cover;       /* of a whole one */
     struct cop__departed departed; /* the same */
+    struct cop__gone_leaf value;   /* of its sender itself, if that carries others */
 };
 
 /*
@@ -108,6 +112,7 @@ struct cop__stream_slot {
     struct cop_buf *state;
     struct cop__lives cover;
     struct cop__departed departed;
+    struct cop__gone_leaf value; /* of the child itself, if it carries others (T9) */
     struct cop__pending *pending;
     uint32_t pending_count, pending_first, pending_capacity;
     uint64_t got;      /* packets down that all below it have */

@@ -128,22 +128,40 @@ static bool is_idle(struct cop__stream *stream)
     return true;
 }
 
-static struct cop_buf *whole_tail(struct cop_node *node,
-                                  const struct cop__stream *stream,
+/* T9: who carries others says with each wave what its own back-end gave, which its parent could
+ * not tell from the sum when it is lost. */
+static bool says_value(const struct cop__stream *stream)
+{
+    return stream->is_back_end && stream->slot_count > 0 &&
+           !(stream->flags & COP_STREAM_WITHDRAW) &&
+           !(stream->filter->flags & COP_FILTER_IDEMPOTENT);
+}
+
+/* Whom it covers and who departed, of a whole wave; and the sender's own value. */
+static struct cop_buf *write_tail(struct cop_node *node,
+                                  const struct cop__stream *stream, bool whole,
                                   struct cop__bytes *cover, struct cop__bytes *departed)
 {
-    size_t lives = cop__lives_size(&stream->cover);
-    size_t gone = cop__departed_size(&stream->all_departed);
-    struct cop_buf *buf = cop_buf_create(lives + gone);
-    if (!buf) {
+    struct cop__lives lives = whole ? stream->cover : (struct cop__lives){0};
+    struct cop__departed set = {0};
+    struct cop__gone_leaf mine = {node->self, node->incarnation, stream->own.wave,
+                                  stream->own.state};
+    if (whole)
+        cop__departed_join(node, &set, &stream->all_departed);
+    if (says_value(stream))
+        cop__departed_put(node, &set, &mine);
+    size_t length = cop__lives_size(&lives), gone = cop__departed_size(&set);
+    struct cop_buf *buf = cop_buf_create(length + gone);
+    if (buf) {
+        struct cop__writer writer = cop__writer(buf->data, buf->length);
+        cop__lives_write(&writer, &lives);
+        cop__departed_write(&writer, &set);
+        *cover = (struct cop__bytes){buf->data, (uint32_t)length};
+        *departed = (struct cop__bytes){buf->data + length, (uint32_t)gone};
+    } else {
         cop__fail(node, COP_ENOMEM);
-        return NULL;
     }
-    struct cop__writer writer = cop__writer(buf->data, buf->length);
-    cop__lives_write(&writer, &stream->cover);
-    cop__departed_write(&writer, &stream->all_departed);
-    *cover = (struct cop__bytes){buf->data, (uint32_t)lives};
-    *departed = (struct cop__bytes){buf->data + lives, (uint32_t)gone};
+    cop__departed_free(&set);
     return buf;
 }
 
@@ -160,8 +178,9 @@ static void send_wave(struct cop_node *node, struct cop__stream *stream,
                       (is_idle(stream) ? IDLE : 0) | (stream->doubled ? DOUBLED : 0)),
         .state = {state->data, state->length},
     };
-    struct cop_buf *tail =
-        whole ? whole_tail(node, stream, &message.cover, &message.departed) : NULL;
+    struct cop_buf *tail = NULL;
+    if (whole || says_value(stream))
+        tail = write_tail(node, stream, whole, &message.cover, &message.departed);
     if (whole && !node->failed)
         cop__stream_got_less(node, stream);
     if (node->failed)
@@ -362,6 +381,8 @@ void cop__on_wave(struct cop_node *node, const struct cop_frame *frame)
     } else if (!read_wave(node, stream, &message, &pending)) {
         COP__COUNT(node, ignored_malformed);
     } else if (!node->failed) {
+        pending.value = cop__departed_take(&pending.departed, header->sender,
+                                           header->sender_incarnation);
         cop__slot_push(node, stream, slot, &pending);
         cop__stream_advance(node, stream);
     } else {

@@ -216,6 +216,20 @@ static void test_values_of_lost_leaves_stay(void **state)
     }
 }
 
+/* The lost one was between others: what it gave itself stays, and they are in nobody's value. */
+static void test_values_of_those_between_stay(void **state)
+{
+    (void)state;
+    struct cop_sim_script script =
+        parse("nodes 7\nshape kary:2\nseed 1\nviews majority\nnet constant 10us\n"
+              "flags codec\nliveness\nstream sum waves 20 window 4 gap 500us\n"
+              "at 3ms crash 1\nat 8ms crash 2\n");
+    script.config.end = count_departed;
+    run_script(&script);
+    cop_sim_script_free(&script);
+    assert_int_equal(departed_at_the_end, 2);
+}
+
 /* ---- coming later ---------------------------------------------------------------- */
 
 static void test_joining_and_returning(void **state)
@@ -378,6 +392,7 @@ int main(void)
         cmocka_unit_test(test_zones),
         cmocka_unit_test(test_explorer),
         cmocka_unit_test(test_values_of_lost_leaves_stay),
+        cmocka_unit_test(test_values_of_those_between_stay),
         cmocka_unit_test(test_joining_and_returning),
         cmocka_unit_test(test_found_by_seeds),
         cmocka_unit_test(test_found_by_more_seeds),
