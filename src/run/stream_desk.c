@@ -137,8 +137,10 @@ static int attach(struct cop__desk *desk, struct cop__customer *customer)
     struct cop__stream_texts texts;
     struct cop__bytes bytes = {customer->options->data, customer->options->length};
     int error = cop__options_decode(bytes, &options, &texts);
-    struct cop_request request = {
-        .kind = COP_REQUEST_STREAM_OPEN, .stream = &options, .wave = customer->taken};
+    struct cop_request request = {.kind = COP_REQUEST_STREAM_OPEN,
+                                  .stream = &options,
+                                  .wave = customer->taken,
+                                  .reached = customer->reached};
     if (error == 0)
         error = submit(desk, &request);
     if (error == 0) {
@@ -176,7 +178,7 @@ static void pass_taken(struct cop__desk *desk, struct cop__customer *customer)
         customer->marked = customer->taken;
 }
 
-/* False: somebody is no customer any more. */
+/* False: it may be no customer any more, or elsewhere in the list. */
 static bool say_opened(struct cop__desk *desk, struct cop__customer *customer)
 {
     struct cop_stream_info info = {0};
@@ -185,10 +187,13 @@ static bool say_opened(struct cop__desk *desk, struct cop__customer *customer)
     struct cop__said opened = {
         .kind = COP__SAY_OPENED, .stream = stream, .wave = info.down};
     customer->is_told = true;
-    if (say(desk, customer->owner, &opened) == 0)
-        return find(desk, stream) == customer;
-    customer->is_told = false;
-    return true;
+    if (say(desk, customer->owner, &opened) != 0) {
+        customer->is_told = false;
+        return true;
+    }
+    bool is_there = find(desk, stream) == customer;
+    desk->is_due = desk->is_due || !is_there;
+    return is_there;
 }
 
 static void say_reached(struct cop__desk *desk, struct cop__customer *customer)
@@ -232,9 +237,12 @@ void cop__desk_turn(struct cop__desk *desk)
     if (!desk->is_due || desk->tcp == NULL)
         return;
     desk->is_due = false;
-    /* One that ends takes others to other places: they have their turn after the next. */
-    for (uint32_t i = 0; i < desk->count; i++)
+    for (uint32_t i = 0; i < desk->count; i++) {
+        uint32_t before = desk->count;
         serve(desk, &desk->customers[i]);
+        /* One that ends moves others to other places: they have a turn after the next. */
+        desk->is_due = desk->is_due || desk->count != before;
+    }
 }
 
 /* ---- what front-ends say --------------------------------------------------------- */
@@ -262,6 +270,7 @@ static void hear_open(struct cop__desk *desk, cop_id from, cop_incarnation life,
     customer->life = life;
     customer->options = options;
     customer->taken = said->wave;
+    customer->reached = customer->reached_said = said->reached;
     serve(desk, customer);
 }
 

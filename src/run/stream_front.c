@@ -86,7 +86,9 @@ static int say(struct cop_run *run, const struct cop__front *front,
 static void say_open(struct cop_run *run, struct cop__front *front)
 {
     struct cop_buf *options = cop__options_encode(&front->options);
-    struct cop__said said = {.kind = COP__SAY_OPEN, .wave = front->taken};
+    struct cop__said said = {.kind = COP__SAY_OPEN,
+                             .wave = front->taken,
+                             .reached = front->base + front->reached};
     if (options == NULL)
         return;
     said.bytes = (struct cop__bytes){options->data, options->length};

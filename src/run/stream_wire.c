@@ -6,7 +6,7 @@
 
 #include "base/assert.h"
 
-#define SAID_BYTES 25u
+#define SAID_BYTES 33u
 
 struct cop_buf *cop__said_encode(const struct cop__said *said)
 {
@@ -17,6 +17,7 @@ struct cop_buf *cop__said_encode(const struct cop__said *said)
     cop__put_u8(&writer, (uint8_t)said->kind);
     cop__put_u64(&writer, said->stream);
     cop__put_u64(&writer, said->wave);
+    cop__put_u64(&writer, said->reached);
     cop__put_u32(&writer, (uint32_t)-said->status);
     cop__put_bytes(&writer, said->bytes);
     COP_ASSERT(!writer.failed);
@@ -29,6 +30,7 @@ int cop__said_decode(const struct cop_buf *bytes, struct cop__said *out)
     struct cop__said said = {.kind = (enum cop__said_kind)cop__get_u8(&reader)};
     said.stream = cop__get_u64(&reader);
     said.wave = cop__get_u64(&reader);
+    said.reached = cop__get_u64(&reader);
     uint32_t status = cop__get_u32(&reader);
     said.bytes = cop__get_bytes(&reader);
     if (!cop__reader_is_done(&reader) || said.kind < COP__SAY_OPEN ||

@@ -21,9 +21,11 @@
 
 enum cop__said_kind {
     /* To the desk. */
-    COP__SAY_OPEN = 1, /* bytes: the options; wave: the last that was taken */
-    COP__SAY_TAKEN,    /* wave */
-    COP__SAY_SEND,     /* wave: its number; bytes: the packet */
+    /* bytes: the options; wave: the last that was taken; reached: the last packet down that was
+     * said to have come to all */
+    COP__SAY_OPEN = 1,
+    COP__SAY_TAKEN, /* wave */
+    COP__SAY_SEND,  /* wave: its number; bytes: the packet */
     COP__SAY_CLOSE,
     COP__SAY_DETACH,
     /* To the front-end. */
@@ -35,7 +37,7 @@ enum cop__said_kind {
 
 struct cop__said {
     enum cop__said_kind kind;
-    uint64_t stream, wave;
+    uint64_t stream, wave, reached;
     int status;
     struct cop__bytes bytes; /* borrowed */
 };

@@ -8,14 +8,18 @@
 # good WHAT VALUE: of the JSON in $out.
 good() { [ "$(field "$1")" = "$2" ] || die "$1 is not $2: $out"; }
 
-for what in sum union; do
-    expect 0 coppice stream $what --waves 60 --json
-    good exact true && good waves 60 && good living 8 && good misaligned 0
-    for kill in leaf inner pair level root front leaf,inner,root front,pair,root; do
-        expect 0 coppice stream $what --waves 60 --kill $kill --json
-        good exact true && good waves 60 && good misaligned 0
-    done
-done
+# under WHAT KILLS
+under() {
+    expect 0 coppice stream "$1" --waves 40 --kill "$2" --json
+    good exact true && good waves 40 && good misaligned 0
+}
+
+expect 0 coppice stream sum --waves 40 --json
+good exact true && good waves 40 && good living 8 && good misaligned 0
+for kill in leaf inner pair level root front; do under sum $kill; done
+under sum leaf,inner,root
+under union level
+under union front,pair,root
 expect 0 coppice stream sum -n 13 --arity 3 --waves 40 --window 1 --kill 1+2,0+3 --json
 good exact true && good living 9
 
