@@ -4,6 +4,7 @@
 #include "args.h"
 #include "commands.h"
 #include "exec_allow.h"
+#include "first.h"
 #include "run/listen.h"
 #include "say.h"
 #include "security.h"
@@ -19,7 +20,7 @@
 
 /* What was typed. */
 struct options {
-    const char *members, *listen, *command, *id, *allow_exec;
+    const char *members, *listen, *command, *id, *allow_exec, *state;
     uint64_t incarnation;
     bool first;
     cop_time patience_ns;
@@ -129,6 +130,8 @@ int cmd_agent(int argc, char **argv)
          &got.incarnation, 1, UINT64_MAX - 1},
         {0, "first", NULL, "its first start: it is in the view that FILE describes",
          ARGS_FLAG, &got.first, 0, 0},
+        {0, "state", "DIR", "--first the first time, as DIR remembers", ARGS_TEXT,
+         &got.state, 0, 0},
         {0, "patience", "TIME", "with --first: so long others may take to start (30s)",
          ARGS_DURATION, &got.patience_ns, 0, 0},
         {0, "allow-exec", "LIST",
@@ -153,6 +156,8 @@ int cmd_agent(int argc, char **argv)
     int code;
     if (!args_parse(&args, argc, argv, &code))
         return code;
+    if (got.state != NULL && got.first)
+        return fail(EXIT_USAGE, "agent: --first and --state exclude each other");
     code = exec_allow_check("agent", got.allow_exec);
     if (code)
         return code;
@@ -165,7 +170,10 @@ int cmd_agent(int argc, char **argv)
                     "agent)");
     if (cluster_open(got.members, false, &cluster, message, sizeof message))
         return fail(EXIT_USAGE, "%s", message);
-    code = run(&got, &cluster);
+    if (got.state != NULL)
+        code = first_start(got.state, &cluster, &got.first);
+    if (code == 0)
+        code = run(&got, &cluster);
     cluster_close(&cluster);
     return code;
 }

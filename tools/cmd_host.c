@@ -99,7 +99,7 @@ static int check(const struct site *site)
         return fail(EXIT_FAILED, "cannot listen on %s: %s", text, strerror(-fd));
     close(fd);
     exec_user_name(geteuid(), user);
-    printf(HOST_CHECK_PRINT, user, text);
+    printf(HOST_CHECK_PRINT, COPPICE_VERSION, user, text);
     return 0;
 }
 
@@ -236,6 +236,34 @@ static int start(const struct site *site)
     return code;
 }
 
+/* ---- key ------------------------------------------------------------------------- */
+
+/* Another key comes in the place of the old one, in one step; the agent is told by others. */
+static int take_key(const struct site *site)
+{
+    struct parcel parcel = {0};
+    struct dir dir;
+    char path[DIR_PATH_SIZE + 16], next[DIR_PATH_SIZE + 16];
+    int code = dir_open(site->name, &dir);
+    if (code)
+        return code;
+    int error = read_all(&parcel);
+    if (error || parcel.length == 0)
+        code = fail(EXIT_FAILED, "the key did not arrive: %s",
+                    cop_strerror(error ? error : COP_EMALFORMED));
+    snprintf(path, sizeof path, "%s/" KEEPER_KEY, dir.path);
+    snprintf(next, sizeof next, "%s/" KEEPER_KEY ".new", dir.path);
+    /* One that was interrupted may have left it. */
+    if (code == 0 && unlink(next) != 0 && errno != ENOENT)
+        code = fail(EXIT_FAILED, "%s: %s", next, strerror(errno));
+    if (code == 0)
+        code = write_file(&dir, KEEPER_KEY ".new", parcel.text, parcel.length);
+    if (code == 0 && rename(next, path) != 0)
+        code = fail(EXIT_FAILED, "%s: %s", path, strerror(errno));
+    close_parcel(&parcel);
+    return code;
+}
+
 /* ---- connect --------------------------------------------------------------------- */
 
 /* Some bytes from one to the other. False: there will be no more. */
@@ -366,9 +394,9 @@ struct deed {
 };
 
 static const struct deed deeds[] = {
-    {"check", check, 1}, {"start", start, 0},        {"connect", connect_agent, 0},
-    {"list", list, 0},   {"signal", send_signal, 1}, {"restart", restart, 0},
-    {"stop", stop, 0},
+    {"check", check, 1},           {"start", start, 0}, {"key", take_key, 0},
+    {"connect", connect_agent, 0}, {"list", list, 0},   {"signal", send_signal, 1},
+    {"restart", restart, 0},       {"stop", stop, 0},
 };
 
 int cmd_host(int argc, char **argv)
@@ -376,7 +404,8 @@ int cmd_host(int argc, char **argv)
     static const struct args_option options[] = {{0}};
     struct args args = {
         .name = "host",
-        .usage = "check|start|connect|list|signal|restart|stop CLUSTER MEMBER [WORD]",
+        .usage =
+            "check|start|key|connect|list|signal|restart|stop CLUSTER MEMBER [WORD]",
         .text = "What `coppice up --hosts` and the commands after it run at each host, "
                 "over\n"
                 "ssh: not for hands.",

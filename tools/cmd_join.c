@@ -61,6 +61,11 @@ static int join_local(struct local *local, const struct options *options)
     struct join_command command = {.spare = options->spare};
     struct client_reply reply;
     struct joined joined;
+    if (local->hosts != NULL)
+        return fail(EXIT_USAGE,
+                    "cluster '%s' is on hosts: at the new one, type: coppice join "
+                    "--contact ADDRESS --key FILE",
+                    local->dir.name);
     snprintf(command.name, sizeof command.name, "%s", options->as ? options->as : "");
     struct cop_buf *body = join_command_encode(&command);
     if (body == NULL)

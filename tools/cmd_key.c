@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "args.h"
 #include "commands.h"
+#include "hosts_run.h"
 #include "json.h"
 #include "local.h"
 #include "net/tls/keys.h"
@@ -137,7 +138,10 @@ static int rekey(struct local *local, cop_id slot)
 static int rekey_all(struct local *local)
 {
     struct list_reply list;
-    int code = local_list(local, &list);
+    int code = local->hosts ? hosts_push_key(local) : 0;
+    if (code)
+        return code;
+    code = local_list(local, &list);
     for (cop_id slot = 0; code == 0 && slot < list.count; slot++) {
         if (list.members[slot].pid == 0)
             continue;
@@ -204,12 +208,13 @@ static int check_cluster(struct local *local, const struct options *options)
 static int run_local(const struct options *options, bool is_check)
 {
     struct options own = *options;
-    char path[DIR_PATH_SIZE + 16];
+    char path[PATH_MAX + 16];
     struct local local;
     int code = local_open(options->name, &local);
     if (code)
         return code;
-    snprintf(path, sizeof path, "%s/" KEEPER_KEY, local.dir.path);
+    snprintf(path, sizeof path, "%s/" KEEPER_KEY,
+             local.hosts ? local.hosts->path : local.dir.path);
     own.path = path;
     if (access(path, F_OK) != 0)
         code = fail(EXIT_USAGE,

@@ -51,23 +51,6 @@ static int open_named(struct follow *follow, struct roll *roll)
     return error ? explain(error, follow->from) : 0;
 }
 
-/* The lowest that is in the view and answers. */
-static bool find_any(struct follow *follow, struct roll *roll)
-{
-    for (cop_id slot = 0; slot < cluster_count(&follow->local->cluster); slot++) {
-        if (local_connect(follow->local, slot, &follow->client) != 0)
-            continue;
-        if (client_roll(&follow->client, 0, ASK_TIMEOUT_NS, roll) == 0) {
-            follow->slot = slot;
-            if (roll->is_member)
-                return true;
-            roll_free(roll);
-        }
-        client_close(&follow->client);
-    }
-    return false;
-}
-
 int follow_open(struct follow *follow, struct roll *roll)
 {
     follow->client = (struct client){.fd = -1};
@@ -77,7 +60,7 @@ int follow_open(struct follow *follow, struct roll *roll)
         code = open_agent(follow, roll);
     else if (follow->from != NULL)
         code = open_named(follow, roll);
-    else if (!find_any(follow, roll))
+    else if (!local_find(follow->local, &follow->client, roll, &follow->slot))
         code =
             fail(EXIT_NO_CLUSTER, "no member of '%s' lives", follow->local->dir.name);
     if (code)
@@ -104,7 +87,7 @@ static int move(struct follow *follow)
         *follow->local = (struct local){.keeper = {.fd = -1}};
         return code;
     }
-    if (!find_any(follow, &roll))
+    if (!local_find(follow->local, &follow->client, &roll, &follow->slot))
         return fail(EXIT_FAILED, "no member of '%s' is left", name);
     cluster_name(&follow->local->cluster, follow->slot, next);
     complain("%s does not answer any more; going on with %s", gone, next);

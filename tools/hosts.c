@@ -204,7 +204,8 @@ int hosts_create(const struct hosts *hosts, const char *members, const char *key
 
 int hosts_remove(const struct hosts *hosts)
 {
-    static const char *const files[] = {HOSTS_FILE, KEEPER_KEY, CLUSTER_FILE};
+    static const char *const files[] = {HOSTS_FILE, KEEPER_KEY, CLUSTER_FILE,
+                                        HOSTS_LAST};
     char path[PATH_MAX + 16];
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         snprintf(path, sizeof path, "%s/%s", hosts->path, files[i]);
@@ -288,6 +289,32 @@ void hosts_close(struct hosts *hosts)
     free(hosts->ways);
     hosts->ways = NULL;
     hosts->count = 0;
+}
+
+cop_id hosts_preferred(const struct hosts *hosts)
+{
+    char path[PATH_MAX + 16];
+    unsigned id = 0;
+    snprintf(path, sizeof path, "%s/" HOSTS_LAST, hosts->path);
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return 0;
+    if (fscanf(file, "%u", &id) != 1 || id >= hosts->count)
+        id = 0;
+    fclose(file);
+    return id;
+}
+
+/* Only a hint: if it cannot be written the next command takes longer. */
+void hosts_prefer(const struct hosts *hosts, cop_id id)
+{
+    char path[PATH_MAX + 16];
+    snprintf(path, sizeof path, "%s/" HOSTS_LAST, hosts->path);
+    FILE *file = fopen(path, "we");
+    if (file == NULL)
+        return;
+    fprintf(file, "%" PRIu32 "\n", id);
+    fclose(file);
 }
 
 /* ---- what is done there ---------------------------------------------------------- */

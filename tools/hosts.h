@@ -22,6 +22,7 @@
  * host's keeper for what is done to processes. At a host `coppice host` does it (cmd_host.c).
  */
 #define HOSTS_FILE "hosts"
+#define HOSTS_LAST "last" /* whom the last command found alive; a hint */
 #define HOSTS_FANOUT 32u
 
 struct hosts {
@@ -54,6 +55,10 @@ int hosts_remove(const struct hosts *hosts);
 /* Fills in the path of a name. 0, or an exit code after one line. */
 int hosts_path(const char *name, struct hosts *out);
 
+/* The member that was found alive last, and is asked first the next time. */
+cop_id hosts_preferred(const struct hosts *hosts);
+void hosts_prefer(const struct hosts *hosts, cop_id id);
+
 /* The whole of a file in the directory, to be freed; NULL after one line. */
 char *hosts_read(const struct hosts *hosts, const char *file);
 
@@ -82,9 +87,12 @@ char *host_start_encode(const struct host_start *start);
 #define HOST_START_LINE "coppice-start 1 %u %d %d %llu %zu %zu %zu\n"
 #define HOST_START_SCAN "coppice-start 1 %u %d %d %llu %zu %zu %zu"
 
-/* What VERB check prints: the user there, and where a member can listen. */
-#define HOST_CHECK_PRINT "coppice-host %s %s\n"
-#define HOST_CHECK_SCAN "coppice-host %63s %159s"
+/* What VERB check prints: its version, the user there, and where a member can listen. */
+#define HOST_CHECK_PRINT "coppice-host %s %s %s\n"
+#define HOST_CHECK_SCAN "coppice-host %63s %63s %159s"
+#ifndef COPPICE_VERSION
+#define COPPICE_VERSION "unknown"
+#endif
 
 /* What VERB list prints: the status of the one member in numbers. */
 #define HOST_LIST_PRINT "coppice-member %u %d %d %llu %u %llu %llu %llu\n"

@@ -74,6 +74,7 @@ static int do_round(struct round *round, const char *verb, const char *word,
     if (round->jobs != NULL)
         return 0;
     close_round(round);
+    *round = (struct round){0};
     return EXIT_FAILED;
 }
 
@@ -262,6 +263,35 @@ int hosts_restart(const struct local *local, const struct cop_ranks *ids)
         code = code ? code : late;
     }
     cop_ranks_free(&forgotten);
+    return code;
+}
+
+int hosts_push_key(const struct local *local)
+{
+    struct cop_ranks ids = {0};
+    struct round round = {.local = local, .ids = &ids};
+    char *key = hosts_read(local->hosts, KEEPER_KEY);
+    char **inputs = calloc(local->cluster.n, sizeof *inputs);
+    int code = key == NULL ? EXIT_FAILED : all_ids(local, &ids);
+    if (code == 0 && inputs == NULL)
+        code = fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
+    for (uint32_t i = 0; i < ids.count && code == 0; i++)
+        inputs[i] = key;
+    if (code == 0)
+        code = do_round(&round, "key", NULL, inputs);
+    if (round.jobs != NULL) {
+        for (uint32_t i = 0; i < ids.count; i++)
+            if (round.jobs[i].status != 0 && round.jobs[i].status != EXIT_NO_CLUSTER)
+                code = complain_of(&round, i);
+        if (round.cancelled)
+            code = EXIT_CANCELLED;
+        close_round(&round);
+    }
+    if (key != NULL)
+        explicit_bzero(key, strlen(key));
+    free(key);
+    free(inputs);
+    cop_ranks_free(&ids);
     return code;
 }
 

@@ -19,6 +19,8 @@ int hosts_list(const struct local *local, struct list_reply *out);
 int hosts_signal(const struct local *local, int number, const struct cop_ranks *ids);
 /* Those whose host has forgotten them, after a boot, get their files again. */
 int hosts_restart(const struct local *local, const struct cop_ranks *ids);
+/* The key of the directory goes to all hosts; those without a member need none. */
+int hosts_push_key(const struct local *local);
 /* `force`: hosts that cannot be reached are forgotten. */
 int hosts_down(const char *name, bool force);
 

@@ -18,10 +18,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#ifndef COPPICE_VERSION
-#define COPPICE_VERSION "unknown"
-#endif
-
 #define CHECK_TIMEOUT_NS (60 * COP_SEC)
 
 /* A start on its way. */
@@ -146,7 +142,7 @@ static int allow_user(struct nodeset *users, const char *user)
 static int judge_check(struct plan *plan, uint32_t i, const struct ssh_job *job,
                        struct nodeset *users)
 {
-    char user[64], where[160];
+    char version[64], user[64], where[160];
     bool is_ours = strncmp(job->error, "coppice: ", 9) == 0;
     const char *error = job->error + (is_ours ? 9 : 0);
     if (job->status == SSH_STATUS_FAILED)
@@ -154,9 +150,12 @@ static int judge_check(struct plan *plan, uint32_t i, const struct ssh_job *job,
     if (job->status == 127 || job->status == 126)
         return lose(plan, i, "there is no %s there (%s): install it, or see --remote",
                     plan->hosts.remote, error);
-    if (job->status == 0 && sscanf(job->output, HOST_CHECK_SCAN, user, where) == 2 &&
+    if (job->status == 0 &&
+        sscanf(job->output, HOST_CHECK_SCAN, version, user, where) == 3 &&
         take_address(&plan->list.items[i], where) == 0)
-        return allow_user(users, user);
+        return strcmp(version, COPPICE_VERSION) == 0
+                   ? allow_user(users, user)
+                   : lose(plan, i, "it has another version, %s", version);
     if (job->status == 0 || strncmp(job->output, "coppice ", 8) == 0)
         return lose(plan, i, "%s", job->status == 0 ? "it says nothing of use" : error);
     return lose(plan, i, "%s is not what was expected: %s", plan->hosts.remote, error);
@@ -536,7 +535,7 @@ static int settle(struct plan *plan, const struct cop_ranks *all, int code,
     } else {
         int stopped = hosts_stop(&local, all);
         if (stopped == 0)
-            stopped = hosts_remove(plan->hosts.path[0] ? &plan->hosts : local.hosts);
+            stopped = hosts_remove(&plan->hosts);
         else
             complain("what is left is removed by: coppice down --name %s",
                      plan->hosts.name);

@@ -245,13 +245,19 @@ int local_roll(const struct local *local, cop_id id, struct roll *out)
     return error;
 }
 
-static bool connect_any(const struct local *local, struct client *out,
-                        struct roll *roll)
+bool local_find(const struct local *local, struct client *out, struct roll *roll,
+                cop_id *slot)
 {
-    for (cop_id id = 0; id < cluster_count(&local->cluster); id++) {
+    uint32_t count = cluster_count(&local->cluster);
+    cop_id first = local->hosts ? hosts_preferred(local->hosts) : 0;
+    for (uint32_t i = 0; i < count; i++) {
+        cop_id id = (first + i) % count;
         if (local_connect(local, id, out) != 0)
             continue;
         if (client_roll(out, 0, STATUS_TIMEOUT_NS, roll) == 0) {
+            *slot = id;
+            if (roll->is_member && local->hosts != NULL && id != first)
+                hosts_prefer(local->hosts, id);
             if (roll->is_member)
                 return true;
             roll_free(roll);
@@ -263,7 +269,8 @@ static bool connect_any(const struct local *local, struct client *out,
 
 int local_connect_any(const struct local *local, struct client *out, struct roll *roll)
 {
-    return connect_any(local, out, roll)
+    cop_id ignored;
+    return local_find(local, out, roll, &ignored)
                ? 0
                : fail(EXIT_NO_CLUSTER, "no member of '%s' lives", local->dir.name);
 }
@@ -271,7 +278,8 @@ int local_connect_any(const struct local *local, struct client *out, struct roll
 bool local_any_roll(const struct local *local, struct roll *out)
 {
     struct client client;
-    if (!connect_any(local, &client, out))
+    cop_id ignored;
+    if (!local_find(local, &client, out, &ignored))
         return false;
     client_close(&client);
     return true;

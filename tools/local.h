@@ -56,9 +56,13 @@ int client_roll(struct client *client, uint64_t known, cop_time timeout_ns,
 /* The view of a member. 0 or an error of COP_; no line. */
 int local_roll(const struct local *local, cop_id id, struct roll *out);
 /*
- * A connection to the lowest member that is in the view, and its view: 0, or
- * EXIT_NO_CLUSTER after one line.
+ * A connection to the lowest member that is in the view, its view, and its place; false if
+ * nobody is. On hosts, where a host that is away costs time, the one that was found last is
+ * tried first.
  */
+bool local_find(const struct local *local, struct client *out, struct roll *roll,
+                cop_id *slot);
+/* The same: 0, or EXIT_NO_CLUSTER after one line. */
 int local_connect_any(const struct local *local, struct client *out, struct roll *roll);
 
 /* The same without a connection that stays, and without a line: whether there is one. */

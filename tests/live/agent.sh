@@ -15,8 +15,9 @@ file=$scratch/members
 
 agents=()
 begin() {
-    "$COPPICE" agent --members "$file" --id "$1" --command "$scratch/$1.cmd" --first \
-        2>>"$scratch/$1.log" &
+    mkdir -p "$scratch/state-$1"
+    "$COPPICE" agent --members "$file" --id "$1" --command "$scratch/$1.cmd" \
+        --state "$scratch/state-$1" 2>>"$scratch/$1.log" &
     agents+=($!)
     taken() { [ -S "$scratch/$1.cmd" ]; }
     until_true taken "$1"
@@ -51,16 +52,22 @@ expect 1 coppice agent --members "$file" --id beta --listen "unix:$scratch/x.soc
 [ "$(grep -c . <<<"$err")" -ge 1 ] || die "no message"
 answers alpha 3
 
-# Killed, and started again over what it left: not its first start, so it joins, as a new
-# life of the same member.
+# Killed, and started again over what it left, by the same words: not its first start, as the
+# file in its directory says, so it joins, as a new life of the same member.
 kill -KILL "${agents[1]}"
 wait "${agents[1]}" 2>/dev/null || true
 expect 1 coppice probe --agent "$scratch/alpha.cmd" --json --timeout 5s
 [ "$(field answered)" = 2 ] && [ "$(field dead)" = 1 ] || die "$out"
-"$COPPICE" agent --members "$file" --id 1 --command "$scratch/beta.cmd" 2>>"$scratch/beta.log" &
-agents[1]=$!
+begin beta
+agents[1]=${agents[3]}
+unset 'agents[3]'
 until_true three
 answers beta 3
+expect 0 coppice view --json --agent "$scratch/beta.cmd"
+[ "$(field incarnation)" -gt 1 ] || die "its second life was the first: $out"
+expect 2 coppice agent --members "$file" --id beta --first --state "$scratch"
+expect 1 coppice agent --members "$file" --id beta --state "$scratch/none"
+grep -q "$scratch/none/started" <<<"$err" || die "$err"
 
 # They end when told, and cleanly.
 for pid in "${agents[@]}"; do

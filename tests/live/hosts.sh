@@ -57,6 +57,15 @@ patiently sees "$everywhere"
 expect 0 coppice probe --name "$cluster" --json
 [ "$(field answered)" = 3 ] || die "$out"
 
+# Another key, everywhere, and the old one opens nothing any more.
+expect 0 coppice key rotate --name "$cluster"
+[ "$(cat /tmp/coppice-0/$cluster@*/key "$XDG_STATE_HOME/coppice/$cluster/key" | sort -u |
+    grep -c '^use ')" = 1 ] || die "not the same key"
+! grep -qF "$secret" "$XDG_STATE_HOME/coppice/$cluster/key" || die "it is the old key"
+expect 0 coppice probe --name "$cluster" --json
+[ "$(field answered)" = 3 ] || die "$out"
+expect 2 coppice join --name "$cluster"
+
 expect 0 coppice down --name "$cluster"
 assert_all_gone
 expect 3 coppice down --name "$cluster"
