@@ -69,8 +69,10 @@ int COP_Comm_agree(MPI_Comm comm, int *flag);
 int COP_Comm_agree_words(MPI_Comm comm, uint64_t *words, int count, MPI_Op op);
 /*
  * A communicator of those who are left, in the same order, attached like the old one, which
- * stays as it is. Collective. If a process dies while MPI makes it, MPI may wait for ever; one
- * that dies before or after that is left out.
+ * stays as it is. Collective. If a process dies while MPI makes it, which takes about a
+ * millisecond, MPI may wait for ever: a process that waits so is ended after 60 s, or as many as
+ * COPPICE_MPI_STUCK says, with a word to stderr, and the others go on without it. One that
+ * dies before or after that is left out.
  */
 int COP_Comm_shrink(MPI_Comm comm, MPI_Comm *out);
 

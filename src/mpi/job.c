@@ -2,6 +2,8 @@
 /* The run under everything: how it starts and ends, and what its thread hears. */
 #include "mpi/job.h"
 
+#include "mpi/stuck.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -216,6 +218,7 @@ static void on_view(void *context, struct cop_run *run, struct cop_view *old,
         if (cop_view_member(now, id, &member) == 0 && member.presence == COP_REMOVED)
             cop__job.failed[id] = true;
     struct cop__letter *letters = pass_on(cop__job.failed);
+    cop__stuck_look(cop__job.failed);
     pthread_mutex_unlock(&cop__job.mutex);
     cop__job_send(letters);
 }

@@ -2,7 +2,23 @@
 /* Communicators without those who have failed. */
 #include "mpi/make.h"
 
+#include "mpi/stuck.h"
+
 #include <stdlib.h>
+
+/* If a member dies now MPI may wait for ever. One may have died since the agreement. */
+static int create_group(MPI_Comm parent, MPI_Group group, const cop_id *members,
+                        int count, uint64_t which, MPI_Comm *out)
+{
+    cop__stuck_enter(members, count);
+    bool *failed = cop__job_failed();
+    if (failed != NULL)
+        cop__stuck_look(failed);
+    free(failed);
+    int error = MPI_Comm_create_group(parent, group, (int)(which & 0x3fff), out);
+    cop__stuck_leave();
+    return error;
+}
 
 /* All members call MPI, and nobody else. MPI_SUCCESS, too, if this is no member. */
 static int create(const struct cop__making *making, const cop_id *members, int count,
@@ -23,8 +39,7 @@ static int create(const struct cop__making *making, const cop_id *members, int c
     if (error != MPI_SUCCESS)
         return error;
     if (is_member)
-        error =
-            MPI_Comm_create_group(making->parent, group, (int)(which & 0x3fff), out);
+        error = create_group(making->parent, group, members, count, which, out);
     MPI_Group_free(&group);
     return error;
 }

@@ -40,3 +40,16 @@ said "2 was never needed
 step 0: rank 0 of 2 is 0, sum 1
 step 0: rank 1 of 2 is 1, sum 1"
 echo "spares that nobody needs end with the others"
+
+# One dies while MPI makes the communicator: as it leaves MPI, which is as good as before it; and
+# as it enters, where the others wait for it in MPI until they are ended.
+job 4 stuck 3 after
+said "0 has 3 of 3
+1 has 3 of 3
+2 has 3 of 3"
+export COPPICE_MPI_STUCK=1
+job 3 stuck 1 before
+said ""
+[ "$(grep -c 'process [01] died while MPI made a communicator' "$scratch/err")" = 2 ] ||
+    die "$(cat "$scratch/err")"
+echo "a death while MPI makes a communicator"
