@@ -19,6 +19,8 @@ chaos_prepare() {
     mkdir "$scratch/disk" "$scratch/clocks"
     mount -t tmpfs -o size=4m none "$scratch/disk" 2>/dev/null || disk_is_small=
     mount -t tmpfs none /dev/shm 2>/dev/null || true
+    # A sanitizer wants to be the first library, too.
+    [ -z "$faketime" ] || LD_PRELOAD=$faketime "$COPPICE" --version >/dev/null 2>&1 || faketime=
     local host
     for host in $(everyone); do echo '+0' >"$scratch/clocks/$host"; done
 }
