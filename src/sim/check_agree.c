@@ -317,6 +317,17 @@ static bool is_excused(const struct cop_sim *sim, const struct group *group,
            is_gone(sim, &group->members[rank], &group->members[other]);
 }
 
+/* G11: two who say that nothing was decided may name other failures, if one is left behind by
+ * the view of the other: what went before need not have been the same for both. */
+static bool differ_in_names(const struct cop_sim *sim, const struct group *group,
+                            uint64_t number, uint32_t rank, uint32_t other)
+{
+    return part_of(group, number, rank)->status == COP_UNDECIDED &&
+           part_of(group, number, other)->status == COP_UNDECIDED &&
+           (is_gone(sim, &group->members[rank], &group->members[other]) ||
+            is_gone(sim, &group->members[other], &group->members[rank]));
+}
+
 static void check_same(const struct state *state, struct cop_sim *sim,
                        const struct group *group, uint64_t number, uint32_t rank)
 {
@@ -328,7 +339,8 @@ static void check_same(const struct state *state, struct cop_sim *sim,
             continue;
         bool doubt = mine->status == COP_UNCERTAIN || other->status == COP_UNCERTAIN ||
                      is_excused(sim, group, number, rank, i) ||
-                     is_excused(sim, group, number, i, rank);
+                     is_excused(sim, group, number, i, rank) ||
+                     differ_in_names(sim, group, number, i, rank);
         if ((is_uniform(state, sim, group) && !doubt) ||
             are_together(sim, &group->members[rank], &group->members[i]))
             cop_sim_fail(sim, "A1",

@@ -430,6 +430,19 @@ static void test_a_proposal_outlived(void **state)
         "at 7ms report 0 about 5\n");
 }
 
+/* 1 leaves with values that the root took along; 2 has none, and takes 1 for the coordinator
+ * of the next, which nobody decides (seed 1087263). */
+static void test_undecided_with_other_names(void **state)
+{
+    (void)state;
+    struct cop_sim_report report =
+        run("nodes 3\nshape flat\nseed 1087263\nviews majority\nstart 3\n"
+            "agree tree count 5 window 3\nflags codec cut\n"
+            "net recorded 426000ns,47000ns,455000ns,76000ns\nat 840us leave 1\n"
+            "at 540us crash 0\n");
+    assert_int_equal(report.agreements, 5);
+}
+
 /* Where no view can be committed the deadline says why, to who knows that it is so. */
 struct ends {
     unsigned degraded, timed_out, decided;
@@ -497,6 +510,7 @@ int main(void)
         cmocka_unit_test(test_a_side_that_was_told_to_go_on),
         cmocka_unit_test(test_a_death_after_a_goodbye),
         cmocka_unit_test(test_a_proposal_outlived),
+        cmocka_unit_test(test_undecided_with_other_names),
         cmocka_unit_test(test_degraded),
         cmocka_unit_test(test_rebalancing),
         cmocka_unit_test(test_swarm),
