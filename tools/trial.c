@@ -375,14 +375,19 @@ static int lose_first_front(struct trial *trial, struct trial_kill *one)
     return 0;
 }
 
-static int explain(const struct trial *trial)
+static int explain(struct trial *trial)
 {
-    if (trial->is_closed)
-        return fail(EXIT_FAILED, "the stream ended at wave %" PRIu64 ": %s",
-                    trial->wave, cop_strerror(trial->status));
+    pthread_mutex_lock(&trial->mutex);
+    bool is_closed = trial->is_closed;
+    uint64_t wave = trial->wave;
+    int status = trial->status;
+    pthread_mutex_unlock(&trial->mutex);
+    if (is_closed)
+        return fail(EXIT_FAILED, "the stream ended at wave %" PRIu64 ": %s", wave,
+                    cop_strerror(status));
     return fail(EXIT_FAILED,
                 "wave %" PRIu64 " of %" PRIu64 " was the last to come out in time",
-                trial->wave, trial->config->waves);
+                wave, trial->config->waves);
 }
 
 static int run_stream(struct trial *trial)
