@@ -36,6 +36,14 @@ static int give_one(struct chorus *chorus, struct cop_run *run, uint64_t stream)
     return error;
 }
 
+static void set_flushed(struct chorus *chorus, uint64_t stream)
+{
+    pthread_mutex_lock(&chorus->mutex);
+    chorus->flushed = stream;
+    pthread_cond_signal(&chorus->changed);
+    pthread_mutex_unlock(&chorus->mutex);
+}
+
 static void note_opened(struct chorus *chorus, uint64_t stream, uint64_t wave)
 {
     struct chorus_note *note = &chorus->notes[chorus->config.self];
@@ -43,7 +51,7 @@ static void note_opened(struct chorus *chorus, uint64_t stream, uint64_t wave)
     atomic_store(&note->began, wave);
     atomic_store(&note->given, wave);
     if (stream % 3 == CHORUS_FLUSH)
-        atomic_store(&chorus->flushed, stream);
+        set_flushed(chorus, stream);
 }
 
 /* Credit comes after everything that has to be mended, so this is where it is known. */
@@ -70,7 +78,7 @@ static void on_stream(void *context, struct cop_run *run, uint64_t stream,
     else if (event->kind == COP_STREAM_DOWN && way == CHORUS_ANSWER)
         give_one(chorus, run, stream);
     else if (event->kind == COP_STREAM_CLOSED)
-        atomic_store(&chorus->flushed, 0);
+        set_flushed(chorus, 0);
     if (way != CHORUS_BURST ||
         (event->kind != COP_STREAM_OPENED && event->kind != COP_STREAM_ROOM))
         return;
@@ -78,21 +86,27 @@ static void on_stream(void *context, struct cop_run *run, uint64_t stream,
         continue;
 }
 
+/* The stream to which to give, and from which wave on, when there is one that wants more. */
+static uint64_t wait_for_work(struct chorus *chorus, uint64_t stream, uint64_t *wave)
+{
+    pthread_mutex_lock(&chorus->mutex);
+    while (chorus->flushed == 0 ||
+           (chorus->flushed == stream && *wave >= chorus->config.waves))
+        pthread_cond_wait(&chorus->changed, &chorus->mutex);
+    if (chorus->flushed != stream)
+        *wave = atomic_load(&chorus->notes[chorus->config.self].began);
+    stream = chorus->flushed;
+    pthread_mutex_unlock(&chorus->mutex);
+    return stream;
+}
+
 /* The thread of the program gives, and waits for each to be taken. Never returns. */
 _Noreturn static void flush_all(struct chorus *chorus, struct cop_run *run)
 {
-    struct timespec pause_for = {0, 1000000};
     uint8_t packet[CHORUS_PACKET_MAX];
     uint64_t stream = 0, wave = 0;
     for (;;) {
-        uint64_t now = atomic_load(&chorus->flushed);
-        if (now != stream)
-            wave = atomic_load(&chorus->notes[chorus->config.self].began);
-        stream = now;
-        if (stream == 0 || wave >= chorus->config.waves) {
-            nanosleep(&pause_for, NULL);
-            continue;
-        }
+        stream = wait_for_work(chorus, stream, &wave);
         uint32_t length = chorus->config.packet(chorus->config.self, wave + 1, packet);
         if (cop_stream_send_wait(run, stream, packet, length, COP_SEC) == 0)
             wave++;
@@ -218,6 +232,8 @@ static int join(struct chorus *chorus)
 int chorus_open(struct chorus *chorus, const struct chorus_config *config)
 {
     *chorus = (struct chorus){.config = *config};
+    pthread_mutex_init(&chorus->mutex, NULL);
+    pthread_cond_init(&chorus->changed, NULL);
     for (uint32_t i = 0; i < CHORUS_MAX; i++)
         chorus->listeners[i] = -1;
     void *shared = mmap(NULL, CHORUS_MAX * sizeof *chorus->notes,
@@ -284,4 +300,6 @@ void chorus_close(struct chorus *chorus)
     if (chorus->notes != NULL)
         munmap(chorus->notes, CHORUS_MAX * sizeof *chorus->notes);
     chorus->notes = NULL;
+    pthread_mutex_destroy(&chorus->mutex);
+    pthread_cond_destroy(&chorus->changed);
 }

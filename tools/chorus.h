@@ -4,6 +4,7 @@
 
 #include <coppice/run.h>
 #include <coppice/stream.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <sys/types.h>
 
@@ -54,9 +55,12 @@ struct chorus {
     int listeners[CHORUS_MAX];
     char texts[CHORUS_MAX][32];
     const char *addresses[CHORUS_MAX];
-    pid_t pids[CHORUS_MAX];   /* by member; 0: this one, or it was killed */
-    uint64_t given;           /* of this process */
-    _Atomic uint64_t flushed; /* the stream to which its other thread gives; 0: none */
+    pid_t pids[CHORUS_MAX]; /* by member; 0: this one, or it was killed */
+    uint64_t given;         /* of this process */
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    uint64_t
+        flushed; /* with the mutex: the stream to which the program's thread gives; 0: none */
 };
 
 /* All are members when this returns. 0, or EXIT_FAILED after one line; then all are gone. */
