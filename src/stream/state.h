@@ -204,9 +204,9 @@ struct cop__network {
     bool seeks_root; /* it was the root that I lost: only another one will do (T10) */
     cop_time repair_pause;
     struct cop_stream_recovery recovery; /* the last, for who measures */
-    struct cop_ranks path;              /* from the top to my parent */
-    uint64_t regeneration;              /* of the root at its top; 0: it is none */
-    struct cop__stream_child *children; /* by id */
+    struct cop_ranks path;               /* from the top to my parent */
+    uint64_t regeneration;               /* of the root at its top; 0: it is none */
+    struct cop__stream_child *children;  /* by id */
     uint32_t child_count, child_capacity;
     struct cop__report *reports; /* by id */
     uint32_t report_count, report_capacity;
