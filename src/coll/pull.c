@@ -253,6 +253,19 @@ void cop__bulk_pull(struct cop_node *node, struct cop__bulk *bulk)
         send_pull(node, bulk, 0);
 }
 
+/* Before the check was passed several may have asked: each waits for me from its first chunk on,
+ * and I shall pull from one. */
+static void excuse_from_others(struct cop_node *node, const struct cop__bulk *bulk,
+                               cop_id parent)
+{
+    const struct cop__sweep *sweep = bulk->call->sweep;
+    cop_id id;
+    for (uint32_t i = 0; sweep && (id = cop__sweep_asker_at(sweep, i)) != COP_ID_NONE;
+         i++)
+        if (id != parent && !cop__roster_is_suspect(node, id))
+            say_pull(node, bulk, id, bulk->have, PULL_CATCHES);
+}
+
 /* K14: whoever asks me is above me, and has the bulk. */
 void cop__bulk_mind_parent(struct cop_node *node, struct cop__bulk *bulk)
 {
@@ -262,7 +275,9 @@ void cop__bulk_mind_parent(struct cop_node *node, struct cop__bulk *bulk)
     if (bulk->have == bulk->count || bulk->status)
         return;
     /* The former one may live, and must not wait for me. */
-    if (bulk->parent != COP_ID_NONE && !cop__roster_is_suspect(node, bulk->parent))
+    if (bulk->parent == COP_ID_NONE)
+        excuse_from_others(node, bulk, parent);
+    else if (!cop__roster_is_suspect(node, bulk->parent))
         say_pull(node, bulk, bulk->parent, bulk->have, PULL_CATCHES);
     bulk->until = COP__CHUNK_NONE;
     cop__bulk_leave_source(node, bulk);

@@ -881,6 +881,12 @@ cop_id cop__sweep_asker(const struct cop__sweep *sweep)
                                           : cop__sweep_id(sweep, sweep->parent);
 }
 
+cop_id cop__sweep_asker_at(const struct cop__sweep *sweep, uint32_t i)
+{
+    return i < sweep->askers.count ? cop__sweep_id(sweep, sweep->askers.items[i])
+                                   : COP_ID_NONE;
+}
+
 cop_rank cop__sweep_place_of(const struct cop__sweep *sweep, cop_id id)
 {
     return cop__sweep_rank(sweep, id);

@@ -153,6 +153,8 @@ cop_rank cop__sweep_self(const struct cop__sweep *sweep);
 uint64_t cop__sweep_sequence(const struct cop__sweep *sweep);
 /* Whom I would answer just now; COP_ID_NONE at the initiator, and for an orphan. */
 cop_id cop__sweep_asker(const struct cop__sweep *sweep);
+/* The i-th of all who have asked me; COP_ID_NONE: there are not so many. */
+cop_id cop__sweep_asker_at(const struct cop__sweep *sweep, uint32_t i);
 /* The place of a peer in its tree; COP_RANK_NONE. */
 cop_rank cop__sweep_place_of(const struct cop__sweep *sweep, cop_id id);
 /* Who has a place in the sweep's tree. */

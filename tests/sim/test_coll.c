@@ -227,6 +227,26 @@ static void test_bulk(void **state)
     stride = 1;
 }
 
+/* 6 is asked by 2, which came back, and by 10, which passed around it, before it has checked. It
+ * pulls from 10; 2 waited for it, and so did all others for 2. */
+static void test_asked_twice_before_the_check(void **state)
+{
+    static const char text[] =
+        "nodes 12\nshape kary:2\nseed 7708\nflags codec cut\n"
+        "net recorded 108000ns,84000ns,433000ns,162000ns,106000ns jitter 48us\n"
+        "at 0ns bcast 10 token 1 timeout 10s bulk 2493 46\n"
+        "at 59995ns crash 2\nat 85050ns restart 2\n";
+    struct cop_sim_script script;
+    struct cop_sim_report report;
+    char message[200] = "";
+    (void)state;
+    assert_int_equal(cop_sim_script_parse(text, &script, message, sizeof(message)), 0);
+    assert_int_equal(cop_sim_script_run(&script, &report), 0);
+    assert_string_equal(report.failure, "");
+    assert_int_equal(report.answered, 12);
+    cop_sim_script_free(&script);
+}
+
 /* ---- everything ------------------------------------------------------------------ */
 
 static void explore(uint32_t nodes, const char *shape, uint32_t crashes, uint32_t lies)
@@ -295,6 +315,7 @@ int main(void)
         cmocka_unit_test(test_group),
         cmocka_unit_test(test_misbehaving_services),
         cmocka_unit_test(test_bulk),
+        cmocka_unit_test(test_asked_twice_before_the_check),
         cmocka_unit_test(test_every_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
