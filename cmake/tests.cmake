@@ -65,7 +65,8 @@ function(coppice_add_script name label timeout script)
                     "CC=${CMAKE_C_COMPILER}")
     if(TARGET coppice)
         list(APPEND environment "COPPICE=$<TARGET_FILE:coppice>"
-                                "SWITCH=$<TARGET_FILE_DIR:coppice>/live_switch")
+                                "SWITCH=$<TARGET_FILE_DIR:coppice>/live_switch"
+                                "NEXT=$<TARGET_FILE_DIR:coppice>/live_next")
     endif()
     set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT ${timeout}
         SKIP_RETURN_CODE 77 ENVIRONMENT "${environment}")
@@ -115,6 +116,13 @@ if(TARGET coppice)
                                                            Threads::Threads)
         endforeach()
     endif()
+    # The command with the next minor version of the protocol: the two files that know it are
+    # compiled anew, and come before the archive that has them, too.
+    add_executable(live_next $<TARGET_OBJECTS:coppice> ${PROJECT_SOURCE_DIR}/src/wire/header.c
+                             ${PROJECT_SOURCE_DIR}/src/net/tcp/handshake.c)
+    target_compile_definitions(live_next PRIVATE COP__PROTOCOL_MINOR=1u)
+    set_target_properties(live_next PROPERTIES LINKER_LANGUAGE C)
+    target_link_libraries(live_next PRIVATE coppice_flags coppice_system coppice_tools_common)
     foreach(script IN LISTS scripts)
         get_filename_component(name ${script} NAME_WE)
         string(REGEX REPLACE "^(test|live)_" "" name ${name})

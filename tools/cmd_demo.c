@@ -4,6 +4,7 @@
 #include "commands.h"
 #include "demo_call.h"
 #include "demo_show.h"
+#include "demo_stream.h"
 #include "demo_watch.h"
 #include "say.h"
 
@@ -22,9 +23,9 @@
  * shown was checked: who finds something wrong ends with an error.
  */
 #define SHAPE "radix:4"
-#define CALM_NS COP_SEC            /* before the kill */
-#define AFTER_NS (COP_SEC / 2)     /* after the last has healed */
-#define CALLS (DEMO_SERVICES - 1u) /* one is the view */
+#define CALM_NS COP_SEC        /* before the kill */
+#define AFTER_NS (COP_SEC / 2) /* after the last has healed */
+#define CALLS 2u               /* broadcasts and agreements */
 
 struct demo {
     char name[32];
@@ -36,19 +37,21 @@ struct demo {
     struct demo_victims victims;
     struct demo_watch watch;
     struct demo_call calls[CALLS];
+    struct demo_stream stream;
     struct demo_claim claims[DEMO_SERVICES];
 };
 
 /* ---- who dies -------------------------------------------------------------------- */
 
-/* Neither n1, which is asked for broadcasts, nor n4, which is for agreements. */
+/* Neither n1, which is asked for broadcasts, nor n4, which is for agreements, nor the last,
+ * which is the front-end of the stream. */
 static void choose_victims(struct demo *demo)
 {
-    cop_rank inner = demo->n - 1;
-    while (cop_tree_child_count(&demo->tree, inner) == 0)
+    const struct cop_tree *tree = &demo->tree;
+    cop_rank inner = demo->n - 2, leaf = demo->n - 2;
+    while (cop_tree_child_count(tree, inner) == 0 || inner == 4)
         inner--;
-    cop_rank leaf = demo->n - 1;
-    while (cop_tree_parent(&demo->tree, leaf) == inner)
+    while (cop_tree_child_count(tree, leaf) > 0 || cop_tree_parent(tree, leaf) == inner)
         leaf--;
     demo->victims = (struct demo_victims){.ids = {0, 2, inner, leaf}};
 }
@@ -67,6 +70,9 @@ static int find_processes(struct demo *demo)
 
 static int kill_victims(struct demo *demo)
 {
+    int code = demo_stream_go(&demo->stream);
+    if (code)
+        return code;
     /* Before it: something may heal while this process waits for a processor. */
     demo->victims.killed_ns = now_ns();
     for (uint32_t i = 0; i < DEMO_VICTIMS; i++)
@@ -85,7 +91,7 @@ static int begin_services(struct demo *demo)
     int code = demo_watch_begin(&demo->local, &demo->watch);
     for (uint32_t i = 0; i < CALLS && code == 0; i++)
         code = demo_call_begin(&demo->local, verbs[i], asked[i], &demo->calls[i]);
-    return code;
+    return code ? code : demo_stream_go(&demo->stream);
 }
 
 static void free_services(struct demo *demo)
@@ -95,30 +101,47 @@ static void free_services(struct demo *demo)
         demo_call_free(&demo->calls[i]);
 }
 
+/* The members come first, then the calls, then the stream. */
+static int fd_of(const struct demo *demo, uint32_t i)
+{
+    uint32_t n = demo->watch.count;
+    if (i < n)
+        return demo->watch.watchers[i].client.fd;
+    if (i < n + CALLS)
+        return demo->calls[i - n].client.fd;
+    return demo->stream.is_over ? -1 : demo->stream.events;
+}
+
+static int take_from(struct demo *demo, uint32_t i, bool is_end)
+{
+    uint32_t n = demo->watch.count;
+    if (i < n)
+        return demo_watch_take(&demo->watch, i, &demo->victims);
+    if (i < n + CALLS)
+        return demo_call_take(&demo->calls[i - n], is_end);
+    return demo_stream_take(&demo->stream);
+}
+
 /* Takes what comes, for a moment. */
 static int take_some(struct demo *demo, struct pollfd *fds, bool is_end)
 {
-    uint32_t n = demo->watch.count, count = n + CALLS;
+    uint32_t count = demo->watch.count + CALLS + 1;
     int code = 0;
     for (uint32_t i = 0; i < count; i++)
-        fds[i] = (struct pollfd){.fd = i < n ? demo->watch.watchers[i].client.fd
-                                             : demo->calls[i - n].client.fd,
-                                 .events = POLLIN};
+        fds[i] = (struct pollfd){.fd = fd_of(demo, i), .events = POLLIN};
     if (poll(fds, count, 20) < 0 && errno != EINTR)
         return fail(EXIT_FAILED, "poll: %s", strerror(errno));
-    for (uint32_t i = 0; i < count && code == 0; i++) {
-        if (fds[i].revents == 0)
-            continue;
-        code = i < n ? demo_watch_take(&demo->watch, i, &demo->victims)
-                     : demo_call_take(&demo->calls[i - n], is_end);
-    }
+    for (uint32_t i = 0; i < count && code == 0; i++)
+        if (fds[i].revents != 0)
+            code = take_from(demo, i, is_end);
     return code;
 }
 
 /* The calls have done something since then, or (at the end) nothing is left to be done. */
 static bool is_ready(const struct demo *demo, cop_time since, bool is_end)
 {
-    bool is_ready = true;
+    bool is_killed = demo->victims.killed_ns != 0;
+    bool is_ready = is_killed ? demo->stream.is_over : demo->stream.is_asking;
     for (uint32_t i = 0; i < CALLS; i++)
         is_ready = is_ready && (is_end ? !demo->calls[i].is_running
                                        : demo_call_has_since(&demo->calls[i], since));
@@ -126,12 +149,13 @@ static bool is_ready(const struct demo *demo, cop_time since, bool is_end)
 }
 
 /*
- * Until the views are without the victims, if these are dead; for some time; and until each
- * call has been made once more after that.
+ * Until the views are without the victims, if these are dead; for some time; until each call
+ * has been made once more after that; and until the stream is where it should be: half-way, or,
+ * after the kill, at its end.
  */
 static int run_services(struct demo *demo, cop_time pause, bool is_end)
 {
-    struct pollfd *fds = calloc(demo->watch.count + CALLS, sizeof *fds);
+    struct pollfd *fds = calloc(demo->watch.count + CALLS + 1, sizeof *fds);
     cop_time deadline = now_ns() + DEMO_WAIT_NS, since = 0;
     int code = fds ? 0 : fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
     while (code == 0) {
@@ -178,10 +202,13 @@ static int show_before(const struct demo *demo, cop_time up_ns)
            colour(stdout, BOLD), demo->n, colour(stdout, PLAIN),
            demo->tcp ? "TCP" : "Unix sockets", print_duration(up_ns, took));
     int code = draw(demo, &demo->tree);
-    headline("Three services on it, all under way");
-    printf("  view       who is here, by everybody's account\n"
-           "  broadcast  1 KiB to everybody, and everybody's answer back\n"
-           "  agreement  everybody gives a 1, and all get the same sum\n");
+    headline("Four services, all under way");
+    printf(
+        "  view       who is here, by everybody's account\n"
+        "  broadcast  1 KiB to everybody, and everybody's answer back\n"
+        "  agreement  everybody gives a 1, and all get the same sum\n"
+        "  stream     numbers from the leaves of as many more processes, added up on "
+        "the way\n");
     fflush(stdout);
     return code;
 }
@@ -228,6 +255,8 @@ static int make_claims(struct demo *demo)
     for (uint32_t i = 0; i < CALLS && code == 0; i++)
         code = demo_call_claim(&demo->calls[i], demo->n, &demo->victims,
                                &demo->claims[i + 1]);
+    demo_stream_claim(&demo->stream, demo->n, demo->victims.killed_ns,
+                      &demo->claims[CALLS + 1]);
     return code;
 }
 
@@ -301,17 +330,24 @@ static int run(struct demo *demo)
                                          .tcp = demo->tcp,
                                          .is_private = true};
     demo->begun_ns = now_ns();
-    int code = local_up(demo->name, &keeper);
+    int code = demo_stream_fork(demo->n, &demo->victims, &demo->stream);
     if (code)
         return code;
+    cop_time begun = now_ns();
+    code = local_up(demo->name, &keeper);
+    if (code) {
+        demo_stream_free(&demo->stream);
+        return code;
+    }
     if (!demo->as_json)
-        code = show_before(demo, now_ns() - demo->begun_ns);
+        code = show_before(demo, now_ns() - begun);
     if (code == 0)
         code = local_open(demo->name, &demo->local);
     if (code == 0) {
         code = play(demo);
         local_close(&demo->local);
     }
+    demo_stream_free(&demo->stream);
     int end = local_down(demo->name);
     code = code ? code : end;
     if (code == 0 && !demo->as_json) {
@@ -323,11 +359,12 @@ static int run(struct demo *demo)
 
 int cmd_demo(int argc, char **argv)
 {
-    struct demo demo = {.calls = {{.client.fd = -1}, {.client.fd = -1}}};
+    struct demo demo = {.calls = {{.client.fd = -1}, {.client.fd = -1}},
+                        .stream = {.events = -1, .words = -1}};
     uint64_t n = 64;
     const struct args_option options[] = {
         {'n', "members", "N", "how many processes: 64", ARGS_NUMBER, &n,
-         DEMO_MEMBERS_MIN, 512},
+         DEMO_MEMBERS_MIN, 256},
         {0, "tcp", NULL, "TCP on the loopback, not Unix sockets", ARGS_FLAG, &demo.tcp,
          0, 0},
         {0, "json", NULL, "print one object: coppice.demo.v1", ARGS_FLAG, &demo.as_json,
@@ -338,8 +375,8 @@ int cmd_demo(int argc, char **argv)
         .name = "demo",
         .usage = "[options]",
         .text =
-            "Starts a cluster of its own and draws its tree; runs views, broadcasts\n"
-            "and agreements on it; kills the root, two inner processes and a leaf\n"
+            "Starts a cluster of its own and draws its tree; runs views, broadcasts,\n"
+            "agreements and a stream; kills the root, two inner processes and a leaf\n"
             "in the middle of that; shows what each service saw, how long it took,\n"
             "and the tree of the survivors; and stops everything.\n"
             "Exit status: 0 if every service kept what it promises, 1 otherwise.",

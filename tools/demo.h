@@ -31,7 +31,7 @@ struct demo_op {
  * What a service has to say when all is over, and whether it kept its promise. Whoever fills
  * it in has looked at every operation, not at the last.
  */
-#define DEMO_SERVICES 3u
+#define DEMO_SERVICES 4u
 struct demo_claim {
     const char *name;
     bool is_kept;

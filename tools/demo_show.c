@@ -119,7 +119,7 @@ void demo_show_claims(const struct demo_claim *claims, uint32_t count)
                claim->is_kept ? (utf8 ? "\xe2\x9c\x93" : "ok")
                               : (utf8 ? "\xe2\x9c\x97" : "NO"),
                colour(stdout, PLAIN), claim->name, claim->text);
-        if (claim->is_kept && claim->ops != NULL)
+        if (claim->is_kept && claim->median_ns > 0)
             printf("; median %s, the slowest after the kill %s",
                    print_duration(claim->median_ns, median),
                    print_duration(claim->slowest_ns, slowest));

@@ -5,12 +5,23 @@
 
 #define MAGIC 0x7043u /* "Cp" in memory */
 
+/*
+ * A frame says which version is needed to understand it, not which one its sender has: so
+ * members of different minor versions understand each other in all that the older one knows.
+ * A kind that a later version brings gets a case here (docs/compatibility.md).
+ */
+static uint8_t since(uint16_t kind)
+{
+    (void)kind;
+    return 0;
+}
+
 void cop__header_encode(const struct cop_header *header, uint8_t out[COP__HEADER_SIZE])
 {
     struct cop__writer writer = cop__writer(out, COP__HEADER_SIZE);
     cop__put_u16(&writer, MAGIC);
     cop__put_u8(&writer, COP__PROTOCOL_MAJOR);
-    cop__put_u8(&writer, COP__PROTOCOL_MINOR);
+    cop__put_u8(&writer, since(header->kind));
     cop__put_u16(&writer, header->kind);
     cop__put_u16(&writer, header->flags);
     cop__put_u32(&writer, header->sender);
@@ -44,14 +55,14 @@ int cop__header_decode(const uint8_t in[COP__HEADER_SIZE], struct cop_header *ou
     if (header.length > COP__FRAME_MAX)
         return COP_ETOOBIG;
     const struct cop__kind_info *info = cop__kind_info(header.kind);
-    if (minor == COP__PROTOCOL_MINOR && info) {
+    if (minor <= COP__PROTOCOL_MINOR && info) {
         if (header.length > info->most)
             return COP_ETOOBIG;
         if (header.length < info->least || header.flags != 0)
             return COP_EMALFORMED;
     }
     *out = header;
-    if (minor != COP__PROTOCOL_MINOR)
+    if (minor > COP__PROTOCOL_MINOR)
         return COP_EVERSION;
     return info ? 0 : COP_EKIND;
 }

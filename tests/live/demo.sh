@@ -9,7 +9,8 @@ grep -q '^64 processes on this machine' <<<"$out" || die "$out"
 grep -q '^kill -9 of n0, the root, n2 and n15, inner, and n60, a leaf' <<<"$out" || die "$out"
 for claim in 'view  *60 members with root n1; view [0-9]* is the same at all 60 of them' \
     'broadcast .*nobody who lives was missed; median' \
-    'agreement .*the same result at all who live; median'; do
+    'agreement .*the same result at all who live; median' \
+    'stream  *[0-9]* waves of 64 processes of its own: the sum is exact, [0-9]*$'; do
     grep -q "^  ✓ $claim" <<<"$out" || die "no '$claim': $out"
 done
 # Before and after: whose parent has died is below another.
