@@ -109,7 +109,7 @@ static int send_down(struct cop_node *node, struct cop__stream *stream,
         return COP_EINVAL;
     /* T15: it begins with the first that has not come to all; of those before this root, if it
      * is a new life, may hear from nobody. */
-    if (stream->front_is_new && request->wave > 0)
+    if (stream->front_is_new && request->wave > stream->down + 1)
         cop__stream_set_mark(node, stream, stream->mark, request->wave - 1);
     stream->front_is_new = false;
     if (request->wave <= stream->down)
