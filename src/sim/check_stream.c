@@ -331,6 +331,49 @@ static void check_output(struct state *state, struct cop_sim *sim, cop_id id,
     cop_buf_unref(sum);
 }
 
+/* Lives that have ended, and places that were never taken. */
+static uint64_t ended(const struct cop_sim *sim)
+{
+    uint64_t sum = 0;
+    for (cop_id id = 0; id < sim->config.nodes; id++)
+        sum += cop__sim_incarnation(sim, id) - COP__FIRST_INCARNATION +
+               !cop_sim_is_alive(sim, id);
+    return sum;
+}
+
+/*
+ * S1: if one back-end alone was lost, and not the root, what it had in a complete output is in
+ * every later one, and there in the end: its parent lives, and had it.
+ */
+static void check_lost(const struct state *state, struct cop_sim *sim,
+                       const struct cop_view *view)
+{
+    cop_id root_id = cop_view_root(view);
+    const struct cop_node *root = cop_sim_node(sim, root_id);
+    const struct life *lost = NULL;
+    struct cop_departed gone;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < state->count; i++) {
+        const struct life *life = &state->lives[i];
+        if (cop_view_has(view, life->id, life->incarnation))
+            continue;
+        lost = life;
+        count++;
+    }
+    if (count != 1 || sim->config.stream.flags & COP_STREAM_WITHDRAW ||
+        is_idempotent(state) || state->parted || cop_sim_was_lied_to(sim) ||
+        cop_sim_was_disturbed(sim) || ended(sim) != 1 || lost->shown < lost->first ||
+        lost->count == 0 || lost->shown_by != root_id ||
+        lost->shown_life != cop__sim_incarnation(sim, root_id))
+        return;
+    for (uint32_t i = 0; cop_node_departed(root, state->number, i, &gone) == 0; i++)
+        if (gone.leaf == lost->id && gone.incarnation == lost->incarnation &&
+            gone.wave >= lost->shown)
+            return;
+    cop_sim_fail(sim, "S1", "wave %llu had what %u gave, and it is lost",
+                 (unsigned long long)lost->shown, (unsigned)lost->id);
+}
+
 static void note_shown(struct state *state, struct cop_sim *sim, cop_id root,
                        uint64_t wave)
 {
@@ -376,6 +419,7 @@ static void on_output(struct state *state, struct cop_sim *sim, cop_id id,
     sim->complete += event->complete;
     if (event->complete) {
         check_output(state, sim, id, event);
+        check_lost(state, sim, cop_node_view(cop_sim_node(sim, id)));
         note_shown(state, sim, id, event->wave);
     }
 }
@@ -534,14 +578,14 @@ static void check_back_end(const struct state *state, struct cop_sim *sim,
                      (unsigned long long)down);
 }
 
-/* S1: who is departed for somebody who lives is departed at the root. */
+/* S1: who is departed for somebody who lives is departed at the root, or lives. */
 static void check_departed(const struct state *state, struct cop_sim *sim, cop_id id,
                            const struct cop_node *root)
 {
     struct cop_departed mine, its;
     const struct cop_node *node = cop_sim_node(sim, id);
     for (uint32_t i = 0; cop_node_departed(node, state->number, i, &mine) == 0; i++) {
-        bool found = false;
+        bool found = cop_view_has(cop_node_view(root), mine.leaf, mine.incarnation);
         for (uint32_t j = 0;
              !found && cop_node_departed(root, state->number, j, &its) == 0; j++)
             found = its.leaf == mine.leaf && its.incarnation == mine.incarnation &&
@@ -550,49 +594,6 @@ static void check_departed(const struct state *state, struct cop_sim *sim, cop_i
             cop_sim_fail(sim, "S1", "%u knows what %u departed with, and the root not",
                          (unsigned)id, (unsigned)mine.leaf);
     }
-}
-
-/* Lives that have ended, and places that were never taken. */
-static uint64_t ended(const struct cop_sim *sim)
-{
-    uint64_t sum = 0;
-    for (cop_id id = 0; id < sim->config.nodes; id++)
-        sum += cop__sim_incarnation(sim, id) - COP__FIRST_INCARNATION +
-               !cop_sim_is_alive(sim, id);
-    return sum;
-}
-
-/*
- * S1: if one back-end alone was lost, and not the root, what it had in a complete output is there:
- * its parent lives, and had it.
- */
-static void check_lost(const struct state *state, struct cop_sim *sim,
-                       const struct cop_view *view)
-{
-    cop_id root_id = cop_view_root(view);
-    const struct cop_node *root = cop_sim_node(sim, root_id);
-    const struct life *lost = NULL;
-    struct cop_departed gone;
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < state->count; i++) {
-        const struct life *life = &state->lives[i];
-        if (cop_view_has(view, life->id, life->incarnation))
-            continue;
-        lost = life;
-        count++;
-    }
-    if (count != 1 || sim->config.stream.flags & COP_STREAM_WITHDRAW ||
-        is_idempotent(state) || state->parted || cop_sim_was_lied_to(sim) ||
-        cop_sim_was_disturbed(sim) || ended(sim) != 1 || lost->shown < lost->first ||
-        lost->count == 0 || lost->shown_by != root_id ||
-        lost->shown_life != cop__sim_incarnation(sim, root_id))
-        return;
-    for (uint32_t i = 0; cop_node_departed(root, state->number, i, &gone) == 0; i++)
-        if (gone.leaf == lost->id && gone.incarnation == lost->incarnation &&
-            gone.wave >= lost->shown)
-            return;
-    cop_sim_fail(sim, "S1", "wave %llu had what %u gave, and it is lost",
-                 (unsigned long long)lost->shown, (unsigned)lost->id);
 }
 
 /* S2: one that is closed is closed everywhere. */

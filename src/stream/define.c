@@ -207,7 +207,6 @@ void cop__stream_free(struct cop_node *node, struct cop__stream *stream)
     free(stream->slots);
     cop__lives_free(&stream->back_ends);
     cop__lives_free(&stream->cover);
-    cop__departed_free(&stream->limbo);
     cop__departed_free(&stream->departed);
     cop__departed_free(&stream->all_departed);
     cop_buf_unref(stream->definition);

@@ -72,7 +72,6 @@ static void digest_stream(struct cop__digest *digest, const struct cop__stream *
     digest_buf(digest, stream->residue);
     digest_buf(digest, stream->state);
     digest_lives(digest, &stream->cover);
-    digest_departed(digest, &stream->limbo);
     digest_departed(digest, &stream->departed);
     digest_departed(digest, &stream->all_departed);
 }

@@ -570,8 +570,6 @@ static void survey_children(struct cop_node *node, struct cop__network *network)
 void cop__network_survey(struct cop_node *node, struct cop__network *network)
 {
     survey_children(node, network);
-    for (uint32_t i = 0; i < network->stream_count && !node->failed; i++)
-        cop__stream_settle_limbo(node, network->streams[i]);
     if (node->failed)
         return;
     bool rules = cop_view_root(node->view) == node->self;

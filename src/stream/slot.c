@@ -61,14 +61,6 @@ struct cop__stream_slot *cop__slot_find(const struct cop__stream *stream, cop_id
                                                                  : NULL;
 }
 
-static void leave_limbo(struct cop__stream *stream, cop_id id, cop_incarnation life)
-{
-    for (uint32_t i = stream->limbo.count; i-- > 0;)
-        if (stream->limbo.items[i].leaf == id &&
-            stream->limbo.items[i].incarnation == life)
-            cop__departed_drop(&stream->limbo, i);
-}
-
 struct cop__stream_slot *cop__slot_add(struct cop_node *node,
                                        struct cop__stream *stream,
                                        const struct cop__stream_child *child)
@@ -118,8 +110,9 @@ static void keep_value(struct cop_node *node, struct cop__stream *stream,
     if (lone)
         leaf = (struct cop__gone_leaf){slot->id, slot->incarnation, slot->wave,
                                        slot->state};
-    bool decided = !cop_view_has(node->view, slot->id, slot->incarnation);
-    cop__departed_put(node, decided ? &stream->departed : &stream->limbo, &leaf);
+    /* Also of one that lives, and will be in another slot: then that counts, and not this. The
+     * root may know before I do that it does not. */
+    cop__departed_put(node, &stream->departed, &leaf);
 }
 
 void cop__slot_drop(struct cop_node *node, struct cop__stream *stream, cop_id id)
@@ -172,9 +165,6 @@ static void replace(struct cop__stream *stream, struct cop__stream_slot *slot,
     slot->idle = with->idle;
     slot->doubled = with->doubled;
     set_value(&slot->value, &with->value);
-    /* What it had said before stays until now: it might have died before this. */
-    if (!slot->heard)
-        leave_limbo(stream, slot->id, slot->incarnation);
     slot->heard = true;
     stream->dirty = true;
     with->state = NULL;

@@ -145,7 +145,6 @@ struct cop__stream {
     struct cop__stream_slot *slots; /* by id */
     uint32_t slot_count, slot_capacity;
     struct cop_buf *residue;       /* IDEMPOTENT: what the lost had said */
-    struct cop__departed limbo;    /* lost leaves; the view has not decided */
     struct cop__departed departed; /* of lost leaves, and of slots that are gone */
 
     uint64_t wave;           /* the last that was made */
@@ -368,8 +367,6 @@ void cop__stream_restate(struct cop_node *node, struct cop__stream *stream);
 void cop__stream_timer(struct cop_node *node, struct cop__node_timer *timer);
 int cop__stream_put(struct cop_node *node, struct cop__stream *stream,
                     const struct cop_request *request);
-/* Lost leaves that the view has not any more are departed. */
-void cop__stream_settle_limbo(struct cop_node *node, struct cop__stream *stream);
 
 /* ---- front.c --------------------------------------------------------------------- */
 

@@ -288,20 +288,6 @@ void cop__stream_restate(struct cop_node *node, struct cop__stream *stream)
     cop__stream_got(node, stream);
 }
 
-void cop__stream_settle_limbo(struct cop_node *node, struct cop__stream *stream)
-{
-    for (uint32_t i = stream->limbo.count; i-- > 0 && !node->failed;) {
-        const struct cop__gone_leaf *leaf = &stream->limbo.items[i];
-        if (cop_view_has(node->view, leaf->leaf, leaf->incarnation))
-            continue;
-        if (cop__departed_put(node, &stream->departed, leaf))
-            stream->dirty = true;
-        cop__departed_drop(&stream->limbo, i);
-    }
-    if (stream->dirty)
-        cop__stream_advance(node, stream);
-}
-
 /* ---- what comes in --------------------------------------------------------------- */
 
 /* T12: a back-end is ahead of the front-end by no more than the window. */
