@@ -144,9 +144,12 @@ static int run(const char *const flags[SETTINGS_COUNT], const struct options *op
         return fail(EXIT_USAGE, "up: -n and --hosts exclude each other");
     if (options->n > 0)
         return run_here(&settings, options);
-    if (settings.at[SETTING_hosts].value[0] != '\0')
-        return run_hosts(&settings, options);
-    return fail(EXIT_USAGE, "up: -n N is needed, or --hosts (try: coppice help up)");
+    if (settings.at[SETTING_hosts].value[0] == '\0')
+        return fail(EXIT_USAGE,
+                    "up: -n N is needed, or --hosts (try: coppice help up)");
+    if (flags[SETTING_transport] != NULL && !settings_is_tcp(&settings))
+        return fail(EXIT_USAGE, "up: hosts are reached by TCP, not by Unix sockets");
+    return run_hosts(&settings, options);
 }
 
 /* ---- the command ----------------------------------------------------------------- */

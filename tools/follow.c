@@ -27,7 +27,8 @@ static int open_agent(struct follow *follow, struct roll *roll)
     int error = client_open(follow->agent, &follow->client);
     if (error)
         return explain(error, follow->agent);
-    error = client_roll(&follow->client, 0, ASK_TIMEOUT_NS, roll);
+    error = client_roll(&follow->client, 0,
+                        local_patience(follow->local, ASK_TIMEOUT_NS), roll);
     return error ? explain(error, follow->agent) : 0;
 }
 
@@ -47,7 +48,8 @@ static int open_named(struct follow *follow, struct roll *roll)
     if (local_connect(follow->local, follow->slot, &follow->client) != 0)
         return fail(EXIT_NO_CLUSTER, "member %s of '%s' is dead", follow->from,
                     follow->local->dir.name);
-    int error = client_roll(&follow->client, 0, ASK_TIMEOUT_NS, roll);
+    int error = client_roll(&follow->client, 0,
+                            local_patience(follow->local, ASK_TIMEOUT_NS), roll);
     return error ? explain(error, follow->from) : 0;
 }
 
@@ -123,7 +125,8 @@ static int ask(struct follow *follow, enum verb verb, uint64_t known,
         if (may_move(follow) && !is_there(follow))
             error = COP_ELOST;
     if (!error)
-        error = client_receive(&follow->client, ASK_TIMEOUT_NS, out);
+        error = client_receive(&follow->client,
+                               local_patience(follow->local, ASK_TIMEOUT_NS), out);
     return error ? error : out->status;
 }
 

@@ -30,6 +30,12 @@ int local_settings(struct settings *settings, const char *name_flag)
     return settings_load(settings, flags);
 }
 
+/* Four more processes are on the way to another host, and all of them want a processor. */
+cop_time local_patience(const struct local *local, cop_time here_ns)
+{
+    return local != NULL && local->hosts != NULL ? 10 * here_ns : here_ns;
+}
+
 static int open_keeper(const struct dir *dir, struct client *out)
 {
     char path[DIR_PATH_SIZE + 16];
@@ -240,7 +246,7 @@ int local_roll(const struct local *local, cop_id id, struct roll *out)
     int error = local_connect(local, id, &client);
     if (error)
         return error;
-    error = client_roll(&client, 0, STATUS_TIMEOUT_NS, out);
+    error = client_roll(&client, 0, local_patience(local, STATUS_TIMEOUT_NS), out);
     client_close(&client);
     return error;
 }
@@ -254,7 +260,7 @@ bool local_find(const struct local *local, struct client *out, struct roll *roll
         cop_id id = (first + i) % count;
         if (local_connect(local, id, out) != 0)
             continue;
-        if (client_roll(out, 0, STATUS_TIMEOUT_NS, roll) == 0) {
+        if (client_roll(out, 0, local_patience(local, STATUS_TIMEOUT_NS), roll) == 0) {
             *slot = id;
             if (roll->is_member && local->hosts != NULL && id != first)
                 hosts_prefer(local->hosts, id);
@@ -292,7 +298,8 @@ char *local_status(const struct local *local, cop_id id)
     char *text = NULL;
     if (local_connect(local, id, &client) != 0)
         return NULL;
-    if (client_call(&client, VERB_STATUS, NULL, STATUS_TIMEOUT_NS, &reply) == 0 &&
+    if (client_call(&client, VERB_STATUS, NULL,
+                    local_patience(local, STATUS_TIMEOUT_NS), &reply) == 0 &&
         reply.status == 0)
         text = strndup((const char *)reply.body.data, reply.body.length);
     client_close(&client);

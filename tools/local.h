@@ -26,6 +26,9 @@ struct local {
 int local_open(const char *name, struct local *out);
 void local_close(struct local *local);
 
+/* How long to wait for an answer that takes this long on one machine. */
+cop_time local_patience(const struct local *local, cop_time here_ns);
+
 /* A call to the keeper that must succeed: 0, or EXIT_FAILED after one line. */
 int local_call(struct local *local, enum verb verb, const struct cop_buf *body,
                cop_time timeout_ns, struct client_reply *out);

@@ -219,7 +219,8 @@ static void feed(struct run *run)
 
 static bool reap(struct run *run)
 {
-    int status;
+    /* Where our parent had us ignore SIGCHLD nobody knows how it ended. */
+    int status = SSH_STATUS_FAILED << 8;
     pid_t pid = waitpid(run->pid, &status, WNOHANG);
     if (pid == 0 && now_ns() < run->deadline)
         return false;
@@ -307,7 +308,7 @@ static void cancel_all(struct crowd_of_runs *crowd)
         struct run *run = &crowd->runs[i];
         if (run->job == NULL)
             continue;
-        int status;
+        int status = SSH_STATUS_FAILED << 8;
         kill(run->pid, SIGKILL);
         waitpid(run->pid, &status, 0);
         finish(run, status, "interrupted");

@@ -3,6 +3,8 @@
 # What goes wrong with hosts: another version, no command, a host that cannot be reached, a port
 # that is taken; at the start, where nothing is left, and at the end, where the others go on.
 MEMBERS=3
+# Each host that is unplugged costs so much.
+CONNECT_TIMEOUT=6
 . "$(dirname "$0")/lib_hosts.sh"
 
 # Another version, and none: each in a line, before anything starts.

@@ -46,7 +46,7 @@ Host *
     LogLevel ERROR
     KexAlgorithms curve25519-sha256
 END
-ssh_command="ssh -F $scratch/ssh_config -oConnectTimeout=3"
+ssh_command="ssh -F $scratch/ssh_config -oConnectTimeout=${CONNECT_TIMEOUT:-60}"
 
 # begin_sshd HOST: with a PATH of its own, in which `coppice` is ours.
 begin_sshd() {
