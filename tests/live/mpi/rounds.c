@@ -12,8 +12,8 @@ struct use {
     long handles, bytes;
 };
 #define SAMPLES 10
-/* A group of agreements that is not given back is a kilobyte; buffers may grow once. */
-#define SLACK (64 * 1024)
+/* A group of agreements that is not given back is 800 bytes; buffers may grow once. */
+#define SLACK (32 * 1024)
 
 static void measure(struct use *use, MPI_Comm comm)
 {
