@@ -48,6 +48,15 @@ else()
     coppice_say("Open MPI" "off" "not found (libopenmpi-dev): NO libcoppice-mpi")
 endif()
 
+if(PkgConfig_FOUND)
+    pkg_check_modules(LIBFABRIC QUIET libfabric>=1.14)
+endif()
+if(LIBFABRIC_FOUND)
+    coppice_say("libfabric" "on" "${LIBFABRIC_VERSION}: libcoppice-ofi")
+else()
+    coppice_say("libfabric" "off" "not found (libfabric-dev): NO libcoppice-ofi")
+endif()
+
 # Another MPI, for a test only: the driver over MPI needs nothing of Open MPI's own.
 if(PkgConfig_FOUND AND COPPICE_TESTS)
     pkg_check_modules(MPICH QUIET mpich)

@@ -149,6 +149,25 @@ if(OMPI_FOUND AND NOT COPPICE_FUZZ)
     target_link_libraries(coppice-mpi-bcast PRIVATE coppice_flags ${OMPI_LINK_LIBRARIES})
 endif()
 
+# Members over libfabric: a library of its own, so that nobody else needs that.
+if(LIBFABRIC_FOUND AND NOT COPPICE_FUZZ)
+    file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/net/ofi/*.c)
+    add_library(coppice_ofi SHARED ${sources})
+    set_target_properties(coppice_ofi PROPERTIES OUTPUT_NAME coppice-ofi
+        VERSION ${PROJECT_VERSION} SOVERSION ${COPPICE_SOVERSION}
+        LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/coppice-ofi.map)
+    target_link_options(coppice_ofi PRIVATE
+        -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/coppice-ofi.map)
+    target_compile_definitions(coppice_ofi PRIVATE _GNU_SOURCE)
+    target_include_directories(coppice_ofi PRIVATE ${PROJECT_SOURCE_DIR}/src)
+    target_include_directories(coppice_ofi SYSTEM PRIVATE ${LIBFABRIC_INCLUDE_DIRS})
+    target_link_libraries(coppice_ofi PUBLIC coppice_shared
+                                      PRIVATE coppice_flags ${LIBFABRIC_LINK_LIBRARIES}
+                                              $<TARGET_FILE:coppice_net>
+                                              $<TARGET_FILE:coppice_pure>)
+    add_dependencies(coppice_ofi coppice_net coppice_pure)
+endif()
+
 # The command: one file that needs no library of ours, so that it starts fast and can be
 # copied. What tests want to call (drawing, node sets, JSON) is an archive of its own.
 file(GLOB tools CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/*.c)

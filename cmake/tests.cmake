@@ -182,6 +182,16 @@ if(TARGET coppice_mpi)
     endif()
 endif()
 
+if(TARGET coppice_ofi)
+    add_executable(example_over_ofi ${PROJECT_SOURCE_DIR}/examples/ofi/over_ofi.c)
+    set_target_properties(example_over_ofi PROPERTIES C_EXTENSIONS ON)
+    target_compile_definitions(example_over_ofi PRIVATE _GNU_SOURCE)
+    target_link_libraries(example_over_ofi PRIVATE coppice_flags coppice_ofi)
+    coppice_add_script(example_over_ofi example 180 ${tests}/examples/over_ofi.sh)
+    set_property(TEST example_over_ofi APPEND PROPERTY
+                 ENVIRONMENT "EXAMPLE=$<TARGET_FILE:example_over_ofi>")
+endif()
+
 # Style: each rule is a script that prints the lines that break it.
 file(GLOB scripts CONFIGURE_DEPENDS ${tests}/style/check_*.sh)
 list(LENGTH scripts count)

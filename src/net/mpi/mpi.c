@@ -161,7 +161,7 @@ static int on_failed(struct cop_mpi *mpi, uint32_t index)
         return post(mpi, index);
     cop_id peer = mpi->packets[index - mpi->receives]->peer;
     on_sent(mpi, index - mpi->receives);
-    cop__host_lost(mpi->host, peer, COP_DOWN_SILENT);
+    cop__host_cut(mpi->host, peer, COP_DOWN_SILENT);
     return 0;
 }
 

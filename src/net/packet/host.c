@@ -148,13 +148,13 @@ static void owe(struct cop__host *host, struct peer *peer, enum cop__packet_kind
 }
 
 /* What cannot be sent breaks the numbers: this peer is never spoken to again. */
-static void break_off(struct cop__host *host, struct peer *peer)
+static void break_off(struct cop__host *host, struct peer *peer, enum cop_down why)
 {
     peer->is_broken = true;
     peer->owed = 0;
     host->backlog -= peer->pair.queued_bytes;
     cop__pair_fini(&peer->pair);
-    cop__host_lost(host, peer->id, COP_DOWN_SILENT);
+    cop__host_lost(host, peer->id, why);
 }
 
 static void send_packet(struct cop__host *host, struct peer *peer, uint8_t *packet,
@@ -164,7 +164,7 @@ static void send_packet(struct cop__host *host, struct peer *peer, uint8_t *pack
                                           packet, length);
     host->stats.sent++;
     if (error == COP_ELOST)
-        break_off(host, peer);
+        break_off(host, peer, COP_DOWN_SILENT);
     else if (error)
         fail(host, error);
 }
@@ -418,6 +418,13 @@ void cop__host_lost(struct cop__host *host, cop_id id, enum cop_down why)
     peer->life = 0;
     peer->asked_until = COP_TIME_NEVER;
     run(host, &event);
+}
+
+void cop__host_cut(struct cop__host *host, cop_id id, enum cop_down why)
+{
+    struct peer *peer = get_peer(host, id);
+    if (peer && !peer->is_broken && host->failure == 0)
+        break_off(host, peer, why);
 }
 
 /* ---- what is due ----------------------------------------------------------------- */

@@ -54,8 +54,10 @@ int cop__host_submit(struct cop__host *host, const struct cop_request *request);
 /* A packet came from `peer`; borrowed. */
 void cop__host_arrived(struct cop__host *host, cop_id peer, const uint8_t *packet,
                        size_t length);
-/* The network says that `peer` cannot be reached. */
+/* The network says that `peer` cannot be reached just now. */
 void cop__host_lost(struct cop__host *host, cop_id peer, enum cop_down why);
+/* The same, and a packet for it is lost: it is not spoken to again. */
+void cop__host_cut(struct cop__host *host, cop_id peer, enum cop_down why);
 /*
  * Does what is due, sends what waits, tells what happened. How many effects were told, or
  * the error that has ended the node.

@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Packets as messages of libfabric. One endpoint, one completion queue, one table of addresses;
+ * receives from anybody are posted ahead. Not every provider can say where a message came from,
+ * so each begins with the id of its sender, 32 bits.
+ */
+#include <coppice/net_ofi.h>
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/packet/host.h"
+#include "wire/codec.h"
+
+#define API FI_VERSION(1, 14)
+#define SENDER_BYTES 4u
+#define MESSAGE_BYTES 4032u
+#define RECEIVES 64u
+/* Packets are made in slabs, which are registered where the provider wants that. */
+#define SLAB_PACKETS 64u
+#define SLABS_MAX 64u
+#define ENTRIES 32u
+
+/* A message: one that comes, one on its way, or one that is free. */
+struct message {
+    struct fi_context2 context; /* the provider's, as long as it has the message */
+    struct message *next;
+    void *descriptor;
+    cop_id peer;
+    size_t length;
+    bool is_receive;
+    uint8_t bytes[MESSAGE_BYTES];
+};
+
+struct slab {
+    struct message *messages;
+    struct fid_mr *region; /* NULL where none is wanted */
+};
+
+struct cop_ofi {
+    struct fi_info *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct fid_av *addresses;
+    struct fid_cq *queue;
+    struct fid_ep *endpoint;
+    struct cop_ofi_name name;
+    struct cop__host *host;
+    struct cop_view *view;
+    cop_id self;
+    fi_addr_t *peers; /* by id */
+    struct slab slabs[SLABS_MAX];
+    uint32_t slab_count;
+    struct message *free, *making;
+    struct message *waiting; /* that the provider would not take yet */
+    uint32_t sending;
+};
+
+static int say(int error, char *why, size_t size, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static int say(int error, char *why, size_t size, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    if (why != NULL && size > 0)
+        vsnprintf(why, size, format, arguments);
+    va_end(arguments);
+    return error;
+}
+
+/* ---- messages -------------------------------------------------------------------- */
+
+static int add_slab(struct cop_ofi *ofi)
+{
+    struct slab *slab = &ofi->slabs[ofi->slab_count];
+    void *descriptor = NULL;
+    if (ofi->slab_count == SLABS_MAX)
+        return COP_EAGAIN;
+    slab->region = NULL;
+    slab->messages = calloc(SLAB_PACKETS, sizeof *slab->messages);
+    if (slab->messages == NULL)
+        return COP_ENOMEM;
+    if (ofi->info->domain_attr->mr_mode & FI_MR_LOCAL) {
+        if (fi_mr_reg(ofi->domain, slab->messages,
+                      SLAB_PACKETS * sizeof *slab->messages, FI_SEND | FI_RECV, 0, 0, 0,
+                      &slab->region, NULL) != 0) {
+            free(slab->messages);
+            return COP_EIO;
+        }
+        descriptor = fi_mr_desc(slab->region);
+    }
+    for (uint32_t i = 0; i < SLAB_PACKETS; i++) {
+        slab->messages[i].descriptor = descriptor;
+        slab->messages[i].next = ofi->free;
+        ofi->free = &slab->messages[i];
+    }
+    ofi->slab_count++;
+    return 0;
+}
+
+static int take_message(struct cop_ofi *ofi, struct message **out)
+{
+    int error = ofi->free == NULL ? add_slab(ofi) : 0;
+    if (error)
+        return error;
+    *out = ofi->free;
+    ofi->free = (*out)->next;
+    return 0;
+}
+
+static void give_back(struct cop_ofi *ofi, struct message *message)
+{
+    message->next = ofi->free;
+    ofi->free = message;
+}
+
+static int on_room(void *context, cop_id peer, uint8_t **out)
+{
+    struct cop_ofi *ofi = context;
+    int error = ofi->making ? 0 : take_message(ofi, &ofi->making);
+    if (error)
+        return error;
+    ofi->making->peer = peer;
+    *out = ofi->making->bytes + SENDER_BYTES;
+    return 0;
+}
+
+/* 0; COP_EAGAIN: it waits for its turn. Numbers keep the order, so that may be any. */
+static int try_to_send(struct cop_ofi *ofi, struct message *message)
+{
+    ssize_t error =
+        fi_send(ofi->endpoint, message->bytes, message->length, message->descriptor,
+                ofi->peers[message->peer], &message->context);
+    if (error == 0) {
+        ofi->sending++;
+        return 0;
+    }
+    if (error == -FI_EAGAIN) {
+        message->next = ofi->waiting;
+        ofi->waiting = message;
+        return COP_EAGAIN;
+    }
+    give_back(ofi, message);
+    return COP_ELOST;
+}
+
+static int on_send(void *context, cop_id peer, uint8_t *packet, size_t length)
+{
+    struct cop_ofi *ofi = context;
+    struct message *message = ofi->making;
+    struct cop__writer writer = cop__writer(message->bytes, SENDER_BYTES);
+    (void)packet;
+    ofi->making = NULL;
+    message->is_receive = false;
+    message->peer = peer;
+    message->length = SENDER_BYTES + length;
+    cop__put_u32(&writer, ofi->self);
+    int error = try_to_send(ofi, message);
+    return error == COP_EAGAIN ? 0 : error;
+}
+
+/* What waited, once more. One that cannot be reached holds up nobody else. */
+static void send_waiting(struct cop_ofi *ofi)
+{
+    struct message *message = ofi->waiting;
+    ofi->waiting = NULL;
+    while (message != NULL) {
+        struct message *next = message->next;
+        cop_id peer = message->peer;
+        if (try_to_send(ofi, message) == COP_ELOST)
+            cop__host_cut(ofi->host, peer, COP_DOWN_SILENT);
+        message = next;
+    }
+}
+
+static int post(struct cop_ofi *ofi, struct message *message)
+{
+    message->is_receive = true;
+    ssize_t error = fi_recv(ofi->endpoint, message->bytes, MESSAGE_BYTES,
+                            message->descriptor, FI_ADDR_UNSPEC, &message->context);
+    return error == 0 ? 0 : COP_EIO;
+}
+
+/* ---- completions ----------------------------------------------------------------- */
+
+static int on_done(struct cop_ofi *ofi, const struct fi_cq_msg_entry *entry)
+{
+    struct message *message = entry->op_context;
+    if (!message->is_receive) {
+        ofi->sending--;
+        give_back(ofi, message);
+        return 0;
+    }
+    struct cop__reader reader = cop__reader(message->bytes, entry->len);
+    cop_id sender = cop__get_u32(&reader);
+    if (!reader.failed)
+        cop__host_arrived(ofi->host, sender, message->bytes + SENDER_BYTES,
+                          entry->len - SENDER_BYTES);
+    return post(ofi, message);
+}
+
+/* An operation that failed: of a send, nothing more can go to that peer. */
+static int on_failed(struct cop_ofi *ofi)
+{
+    struct fi_cq_err_entry entry = {0};
+    if (fi_cq_readerr(ofi->queue, &entry, 0) < 1)
+        return 0;
+    struct message *message = entry.op_context;
+    if (message == NULL)
+        return 0;
+    if (message->is_receive)
+        return post(ofi, message);
+    cop_id peer = message->peer;
+    ofi->sending--;
+    give_back(ofi, message);
+    cop__host_cut(ofi->host, peer, COP_DOWN_SILENT);
+    return 0;
+}
+
+/* How many packets came, or an error. */
+static int drain(struct cop_ofi *ofi)
+{
+    struct fi_cq_msg_entry entries[ENTRIES];
+    int came = 0, error = 0;
+    ssize_t count = fi_cq_read(ofi->queue, entries, ENTRIES);
+    if (count == -FI_EAGAIN)
+        return 0;
+    if (count == -FI_EAVAIL)
+        return on_failed(ofi);
+    if (count < 0)
+        return COP_EIO;
+    for (ssize_t i = 0; i < count && error == 0; i++) {
+        const struct message *message = entries[i].op_context;
+        came += message->is_receive;
+        error = on_done(ofi, &entries[i]);
+    }
+    return error ? error : came;
+}
+
+int cop_ofi_progress(struct cop_ofi *ofi)
+{
+    int came = drain(ofi);
+    if (came < 0)
+        return came;
+    send_waiting(ofi);
+    int told = cop__host_settle(ofi->host);
+    return told < 0 ? told : came + told;
+}
+
+int cop_ofi_wait(struct cop_ofi *ofi, cop_time timeout_ns)
+{
+    cop_time now = cop__host_now();
+    cop_time until =
+        timeout_ns > COP_TIME_NEVER - now ? COP_TIME_NEVER : now + timeout_ns;
+    for (;;) {
+        int done = cop_ofi_progress(ofi);
+        if (done != 0)
+            return done;
+        if (until != COP_TIME_NEVER && cop__host_now() >= until)
+            return 0;
+        sched_yield();
+    }
+}
+
+int cop_ofi_submit(struct cop_ofi *ofi, const struct cop_request *request)
+{
+    return cop__host_submit(ofi->host, request);
+}
+
+const struct cop_node *cop_ofi_node(const struct cop_ofi *ofi)
+{
+    return ofi->host ? cop__host_node(ofi->host) : NULL;
+}
+
+void cop_ofi_name(const struct cop_ofi *ofi, struct cop_ofi_name *out)
+{
+    *out = ofi->name;
+}
+
+/* ---- opening --------------------------------------------------------------------- */
+
+static int find_provider(struct cop_ofi *ofi, const char *provider, const char *node,
+                         char *why, size_t size)
+{
+    struct fi_info *hints = fi_allocinfo();
+    if (hints == NULL)
+        return say(COP_ENOMEM, why, size, "no memory");
+    hints->caps = FI_MSG;
+    hints->mode = FI_CONTEXT | FI_CONTEXT2;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->domain_attr->mr_mode =
+        FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_VIRT_ADDR | FI_MR_PROV_KEY;
+    hints->domain_attr->threading = FI_THREAD_DOMAIN;
+    hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
+    if (provider != NULL)
+        hints->fabric_attr->prov_name = strdup(provider);
+    int error = fi_getinfo(API, node, NULL, node ? FI_SOURCE : 0, hints, &ofi->info);
+    fi_freeinfo(hints);
+    if (error != 0)
+        return say(COP_ENOENT, why, size,
+                   "libfabric has no reliable datagrams by '%s' here: %s (`fi_info -l` "
+                   "lists what there is)",
+                   provider ? provider : "any provider", fi_strerror(-error));
+    return 0;
+}
+
+static int open_endpoint(struct cop_ofi *ofi)
+{
+    struct fi_cq_attr queue = {.format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_NONE};
+    struct fi_av_attr table = {.type = FI_AV_UNSPEC};
+    int error = fi_fabric(ofi->info->fabric_attr, &ofi->fabric, NULL);
+    if (error == 0)
+        error = fi_domain(ofi->fabric, ofi->info, &ofi->domain, NULL);
+    if (error == 0)
+        error = fi_av_open(ofi->domain, &table, &ofi->addresses, NULL);
+    if (error == 0)
+        error = fi_cq_open(ofi->domain, &queue, &ofi->queue, NULL);
+    if (error == 0)
+        error = fi_endpoint(ofi->domain, ofi->info, &ofi->endpoint, NULL);
+    if (error == 0)
+        error = fi_ep_bind(ofi->endpoint, &ofi->addresses->fid, 0);
+    if (error == 0)
+        error = fi_ep_bind(ofi->endpoint, &ofi->queue->fid, FI_SEND | FI_RECV);
+    return error ? error : fi_enable(ofi->endpoint);
+}
+
+int cop_ofi_open(const char *provider, const char *node, struct cop_ofi **out,
+                 char *why, size_t why_size)
+{
+    struct cop_ofi *ofi = calloc(1, sizeof *ofi);
+    size_t length = COP_OFI_NAME_MAX;
+    if (ofi == NULL)
+        return say(COP_ENOMEM, why, why_size, "no memory");
+    int error = find_provider(ofi, provider, node, why, why_size);
+    if (error == 0) {
+        error = open_endpoint(ofi);
+        if (error == 0)
+            error = fi_getname(&ofi->endpoint->fid, ofi->name.bytes, &length);
+        if (error)
+            error = say(COP_EIO, why, why_size, "no endpoint of '%s': %s",
+                        ofi->info->fabric_attr->prov_name, fi_strerror(-error));
+    }
+    if (error) {
+        cop_ofi_destroy(ofi, 0);
+        return error;
+    }
+    ofi->name.length = (uint32_t)length;
+    *out = ofi;
+    return 0;
+}
+
+/* ---- starting -------------------------------------------------------------------- */
+
+static int check(const struct cop_ofi *ofi, const struct cop_ofi_config *config,
+                 char *why, size_t size)
+{
+    if (ofi->host != NULL)
+        return say(COP_EINVAL, why, size, "it has started already");
+    if (config->size != sizeof *config)
+        return say(COP_EINVAL, why, size,
+                   "the configuration has %zu bytes and not %zu: compile against the "
+                   "header of this library",
+                   config->size, sizeof *config);
+    if (config->effect == NULL || config->names == NULL || config->incarnation == 0 ||
+        config->self >= config->count)
+        return say(COP_EINVAL, why, size,
+                   "a callback for effects, the names of all, an incarnation and an id "
+                   "below their number are needed");
+    return 0;
+}
+
+static int add_peers(struct cop_ofi *ofi, const struct cop_ofi_config *config,
+                     char *why, size_t size)
+{
+    ofi->peers = calloc(config->count, sizeof *ofi->peers);
+    if (ofi->peers == NULL)
+        return say(COP_ENOMEM, why, size, "no memory");
+    for (uint32_t i = 0; i < config->count; i++)
+        if (config->names[i].length > COP_OFI_NAME_MAX ||
+            fi_av_insert(ofi->addresses, config->names[i].bytes, 1, &ofi->peers[i], 0,
+                         NULL) != 1)
+            return say(COP_EIO, why, size, "the name of %u is not one of '%s'", i,
+                       ofi->info->fabric_attr->prov_name);
+    return 0;
+}
+
+static int make_host(struct cop_ofi *ofi, const struct cop_ofi_config *config,
+                     char *why, size_t size)
+{
+    struct cop_shape shape;
+    struct cop__host_config host = {.node = config->node,
+                                    .packet_bytes = MESSAGE_BYTES - SENDER_BYTES,
+                                    .carrier = {.room = on_room, .send = on_send},
+                                    .carrier_context = ofi,
+                                    .effect = config->effect,
+                                    .context = config->context};
+    if (cop_shape_parse(config->shape ? config->shape : "knomial:2", &shape, why, size))
+        return COP_EINVAL;
+    int error =
+        cop_view_create_static(config->count, &shape, config->incarnation, &ofi->view);
+    host.node.view = ofi->view;
+    host.node.self = config->self;
+    host.node.incarnation = config->incarnation;
+    if (error == 0)
+        error = cop__host_create(&host, &ofi->host);
+    return error ? say(error, why, size, "no node: %s", cop_strerror(error)) : 0;
+}
+
+int cop_ofi_start(struct cop_ofi *ofi, const struct cop_ofi_config *config, char *why,
+                  size_t why_size)
+{
+    int error = check(ofi, config, why, why_size);
+    if (error)
+        return error;
+    ofi->self = config->self;
+    error = add_peers(ofi, config, why, why_size);
+    if (error == 0)
+        error = make_host(ofi, config, why, why_size);
+    for (uint32_t i = 0; i < RECEIVES && error == 0; i++) {
+        struct message *message;
+        error = take_message(ofi, &message);
+        if (error == 0)
+            error = post(ofi, message);
+        if (error)
+            say(error, why, why_size, "no receives: %s", cop_strerror(error));
+    }
+    return error;
+}
+
+/* ---- ending ---------------------------------------------------------------------- */
+
+static void close_fid(struct fid *fid)
+{
+    if (fid != NULL)
+        fi_close(fid);
+}
+
+void cop_ofi_destroy(struct cop_ofi *ofi, cop_time patience_ns)
+{
+    if (ofi == NULL)
+        return;
+    cop_time until = cop__host_now() + patience_ns;
+    while (ofi->host &&
+           (cop__host_is_owing(ofi->host) || ofi->sending > 0 || ofi->waiting) &&
+           cop__host_now() < until && cop_ofi_progress(ofi) >= 0)
+        sched_yield();
+    /* The endpoint first: what it still has is given back by that. */
+    close_fid(ofi->endpoint ? &ofi->endpoint->fid : NULL);
+    close_fid(ofi->queue ? &ofi->queue->fid : NULL);
+    close_fid(ofi->addresses ? &ofi->addresses->fid : NULL);
+    for (uint32_t i = 0; i < ofi->slab_count; i++) {
+        close_fid(ofi->slabs[i].region ? &ofi->slabs[i].region->fid : NULL);
+        free(ofi->slabs[i].messages);
+    }
+    close_fid(ofi->domain ? &ofi->domain->fid : NULL);
+    close_fid(ofi->fabric ? &ofi->fabric->fid : NULL);
+    if (ofi->info)
+        fi_freeinfo(ofi->info);
+    cop__host_destroy(ofi->host);
+    cop_view_unref(ofi->view);
+    free(ofi->peers);
+    free(ofi);
+}
