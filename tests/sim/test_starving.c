@@ -36,7 +36,8 @@ static uint64_t seeds(void)
  */
 static uint64_t stall(struct cop__random *random, uint64_t at)
 {
-    uint64_t length = 5000, rise = at / 1000000, most = UINT64_C(10000) << (rise < 6 ? rise : 6);
+    uint64_t length = 5000, rise = at / 1000000,
+             most = UINT64_C(10000) << (rise < 6 ? rise : 6);
     while (length < 320000 && length < most && cop__random_chance(random, 42, 100))
         length *= 2;
     return length + cop__random_below(random, length);
