@@ -483,7 +483,7 @@ static void wrong_places(void **state)
     struct cop_bulk bulk = memory();
     struct cop_call call = call_with(&bulk);
     struct cop_run *run;
-    uint8_t byte;
+    uint8_t byte = 0;
     open_depot(*state, "chain", MEMORY);
     depot.shelves[0].where = CALLBACK;
     run = hall_run(*state, 0);
