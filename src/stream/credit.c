@@ -22,12 +22,25 @@ static void send_credit(struct cop_node *node, struct cop__stream *stream,
     cop__roster_send(node, slot->id, COP__KIND_CREDIT, cop__encode_credit(&message));
 }
 
-void cop__stream_credit(struct cop_node *node, struct cop__stream *stream)
+void cop__stream_credit_one(struct cop_node *node, struct cop__stream *stream,
+                            struct cop__stream_slot *slot)
 {
     uint64_t step = stream->window / 4 ? stream->window / 4 : 1;
+    uint64_t top = slot->pending_count
+                       ? cop__slot_at(slot, slot->pending_count - 1)->wave
+                       : slot->wave;
+    /* Who has used all that it was given gets what there is: others may be ahead of it by less
+     * than a step, and have skipped the wave at which it stands. */
+    bool starves = stream->mark > slot->credited && slot->heard &&
+                   top >= slot->credited + stream->window;
+    if (stream->mark >= slot->credited + step || starves)
+        send_credit(node, stream, slot);
+}
+
+void cop__stream_credit(struct cop_node *node, struct cop__stream *stream)
+{
     for (uint32_t i = 0; i < stream->slot_count && !node->failed; i++)
-        if (stream->mark >= stream->slots[i].credited + step)
-            send_credit(node, stream, &stream->slots[i]);
+        cop__stream_credit_one(node, stream, &stream->slots[i]);
     uint64_t top = stream->own.pending_count
                        ? cop__slot_at(&stream->own, stream->own.pending_count - 1)->wave
                        : stream->own.wave;

@@ -370,6 +370,7 @@ void cop__on_wave(struct cop_node *node, const struct cop_frame *frame)
         pending.value = cop__departed_take(&pending.departed, header->sender,
                                            header->sender_incarnation);
         cop__slot_push(node, stream, slot, &pending);
+        cop__stream_credit_one(node, stream, slot);
         cop__stream_advance(node, stream);
     } else {
         cop__pending_free(&pending);

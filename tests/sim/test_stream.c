@@ -307,6 +307,19 @@ static void test_packets_of_other_streams(void **state)
         "at 18ms heal\nliveness\n");
 }
 
+/* Credit in steps: those who stand a wave behind one who skipped it get the rest of it. */
+static void test_credit_below_a_step(void **state)
+{
+    (void)state;
+    run("nodes 7\nshape radix:2\nseed 48953\nviews majority\nstart 7\nstream sum waves "
+        "23 "
+        "window 12 lag 71634ns others 2 withdraw\nnet constant 10us\n"
+        "at 0ns partition 0-1,5-6 | 2-4\nat 0ns report 0 about 2\nat 120us heal\n"
+        "at 120us partition 0 | 1-6\nat 150us report 1 about 0\n"
+        "at 80us partition 0 | 1-5\nat 110us report 0 about 1\n"
+        "at 110us report 0 about 5\nat 3ms heal\nliveness\n");
+}
+
 /* A front-end that found two roots stays with the later, and finds another when that dies; it
  * does not ask of one side what it said to the other. */
 static void test_front_ends_of_two_sides(void **state)
@@ -398,6 +411,7 @@ int main(void)
         cmocka_unit_test(test_found_by_more_seeds),
         cmocka_unit_test(test_packets_of_those_between),
         cmocka_unit_test(test_packets_of_other_streams),
+        cmocka_unit_test(test_credit_below_a_step),
         cmocka_unit_test(test_front_ends_of_two_sides),
         cmocka_unit_test(test_checkers_fail),
         cmocka_unit_test(test_swarm),
