@@ -23,7 +23,8 @@
 struct member {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    bool is_closed;
+    bool is_over;
+    cop_id front;
     uint64_t waves, begins, given; /* touched by callbacks only */
 };
 
@@ -31,15 +32,31 @@ static uint64_t value_of(cop_id id, uint64_t wave) { return 1000 * id + wave; }
 
 /* ---- a back-end ------------------------------------------------------------------ */
 
+static void end(struct member *member)
+{
+    pthread_mutex_lock(&member->mutex);
+    member->is_over = true;
+    pthread_cond_signal(&member->changed);
+    pthread_mutex_unlock(&member->mutex);
+}
+
+/* The front-end ends when it has everything, and may take the news of that along. */
+static void on_view(void *context, struct cop_run *run, struct cop_view *old,
+                    struct cop_view *now)
+{
+    struct member *member = context;
+    (void)run;
+    (void)old;
+    if (cop_view_rank(now, member->front) == COP_RANK_NONE)
+        end(member);
+}
+
 static void on_stream(void *context, struct cop_run *run, uint64_t stream,
                       const struct cop_stream_event *event)
 {
     struct member *member = context;
     if (event->kind == COP_STREAM_CLOSED) {
-        pthread_mutex_lock(&member->mutex);
-        member->is_closed = true;
-        pthread_cond_signal(&member->changed);
-        pthread_mutex_unlock(&member->mutex);
+        end(member);
         return;
     }
     if (event->kind == COP_STREAM_OPENED)
@@ -110,7 +127,7 @@ static int take_all(struct cop_run *run, const struct cop_view *start, uint64_t 
 static void wait_for_end(struct member *member)
 {
     pthread_mutex_lock(&member->mutex);
-    while (!member->is_closed)
+    while (!member->is_over)
         pthread_cond_wait(&member->changed, &member->mutex);
     pthread_mutex_unlock(&member->mutex);
 }
@@ -128,6 +145,7 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     struct member member = {.mutex = PTHREAD_MUTEX_INITIALIZER,
                             .changed = PTHREAD_COND_INITIALIZER,
+                            .front = (cop_id)strtoul(argv[3], NULL, 10),
                             .waves = strtoull(argv[4], NULL, 10)};
     struct cop_settings settings = {
         .size = sizeof settings,
@@ -137,8 +155,10 @@ int main(int argc, char **argv)
         .addresses = (const char *const *)argv + 6,
         .count = (uint32_t)argc - 6,
         .shape = "kary:2",
+        .quorum = "none", /* those who are left when the front-end ends may be few */
         .insecure = true,
         .context = &member,
+        .on_view = on_view,
         .on_stream = on_stream,
     };
     if (cop_start_thread(&settings, &run, why, sizeof why) != 0) {
@@ -151,7 +171,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "stream_sum: %s\n", cop_strerror(error));
     } else {
         printf("n%u is there\n", (unsigned)cop_self(run));
-        code = settings.self == strtoul(argv[3], NULL, 10)
+        code = settings.self == member.front
                    ? take_all(run, view, member.waves, strtoul(argv[5], NULL, 10))
                    : 0;
         wait_for_end(&member);
