@@ -222,7 +222,9 @@ static int fork_child(struct place *place, uint32_t rank)
     pid_t parent = getpid();
     if (make_edge(place->config, edge) != 0)
         return -1;
-    pid_t pid = fork();
+    /* fork() makes libuv close, in the child, the pipe that it had when the benchmark began; in
+     * here these numbers are sockets by now. */
+    pid_t pid = place->rank == 0 ? fork() : _Fork();
     if (pid == 0)
         live(place->config, rank, edge[1], parent);
     close(edge[1]);

@@ -3,6 +3,7 @@
 #include "say.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -129,4 +130,16 @@ static int close_output(int code)
                 errno ? strerror(errno) : "unknown error");
 }
 
-int main(int argc, char **argv) { return close_output(run(argc, argv)); }
+/* Who was started without one of them would take a socket for its output. */
+static void open_standard(void)
+{
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0)
+            exit(EXIT_FAILED);
+}
+
+int main(int argc, char **argv)
+{
+    open_standard();
+    return close_output(run(argc, argv));
+}

@@ -51,6 +51,9 @@ expect 0 coppice bench rpc -n 8 --in-flight 1,100 --rounds 2 --requests 200 --js
 [ "$(field in_flight | paste -sd,)" = 1,100 ] || die "$out"
 [ "$(grep -c '"requests_per_second":{"median":[1-9]' <<<"$out")" = 2 ] || die "$out"
 expect 2 coppice bench rpc --in-flight 0
+# Whatever descriptors are open, or closed, when it is started.
+expect 0 coppice bench floor -n 9 --arity 2 --rounds 7 --repetitions 3 3</dev/null 4</dev/null 5</dev/null
+expect 0 coppice bench bcast -n 5 --arity 2 --rounds 2 --repetitions 3 <&-
 # An empty request: the way there is a part of the way there and back.
 expect 0 coppice bench bcast -n 3,9 --arity 2 --rounds 3 --repetitions 20 --json
 [ "$(field n | paste -sd,)" = 3,9 ] || die "$out"
