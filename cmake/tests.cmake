@@ -57,6 +57,15 @@ endfunction()
 # Simulation tests are as long as COPPICE_SEEDS says; a million take a while.
 coppice_add_cmocka_tests(unit 300)
 coppice_add_cmocka_tests(sim 3600)
+# The longest first, or one of them is left for one processor at the end.
+foreach(name swarm explore coll agree drain member stream)
+    if(TARGET sim_${name})
+        set_tests_properties(sim_${name} PROPERTIES COST 100)
+    endif()
+endforeach()
+if(TARGET sim_swarm)
+    set_tests_properties(sim_swarm PROPERTIES COST 200)
+endif()
 
 # coppice_add_script(<name> <label> <timeout> <script> [args...])
 function(coppice_add_script name label timeout script)
