@@ -5,7 +5,7 @@
 JOBS  ?= $(shell nproc)
 # Random simulations in `check` (plain and sanitized build) and in `check-deep`.
 SEEDS ?= 100000
-SEEDS_DEBUG ?= 2000
+SEEDS_DEBUG ?= 1000
 SEEDS_DEEP ?= 1000000
 # Executions of each fuzzer in `check-deep`.
 FUZZ_RUNS ?= 10000000
