@@ -137,6 +137,8 @@ static void propose(struct cop_node *node)
     if (view && (forced || cop__member_has_quorum(node, member->base, view))) {
         member->highest = ballot.epoch; /* V3 */
         send_proposal(node, view, &delta, forced);
+    } else if (view) {
+        cop__member_wonder_without_quorum(node);
     }
     cop_view_unref(view);
     cop__delta_free(&delta);

@@ -233,6 +233,8 @@ void cop__member_send_whole(struct cop_node *node, cop_id to,
 void cop__member_say_out(struct cop_node *node, cop_id to, cop_incarnation incarnation);
 /* V11: I acknowledged something, and heard no more of it. */
 void cop__member_wonder(struct cop_node *node);
+/* V11: my turn, and I can do nothing. What I acknowledged may be committed, and let me. */
+void cop__member_wonder_without_quorum(struct cop_node *node);
 void cop__member_ask_around(struct cop_node *node);
 void cop__member_greet(struct cop_node *node, cop_id peer, cop_incarnation incarnation);
 void cop__member_ask_view(struct cop_node *node, cop_id of,

@@ -32,24 +32,33 @@ void cop__member_ask_view(struct cop_node *node, cop_id of, cop_incarnation inca
     cop__emit_send(node, of, incarnation, COP__KIND_SYNC, cop__encode_sync(&sync));
 }
 
-/* The root of my latest proposal first, then all who are in it, in turn; and every other
- * time whoever is to propose now, which need not be one of them. */
-static cop_id next_to_ask(const struct cop_node *node)
+/* The next after `id`, in turn, who is in a proposal, is not me, and may answer. */
+static cop_id next_in(const struct cop_node *node, const struct cop_view *view,
+                      cop_id id)
 {
-    const struct cop__member *member = cop__member(node);
-    const struct cop_view *view = member->proposals[member->proposal_count - 1].view;
-    cop_id id = member->sync_target;
-    if (member->syncs == 0 && cop_view_ballot(view).root != node->self)
-        return cop_view_ballot(view).root;
-    cop_id proposer = cop__member_proposer(node);
-    if (member->syncs % 2 == 1 && proposer != COP_ID_NONE && proposer != node->self)
-        return proposer;
     for (uint32_t tries = 0; tries <= cop_view_size(view) + 1; tries++) {
         id = cop_view_next(view, id);
         if (id != COP_ID_NONE && id != node->self &&
             !cop__roster_has_lost(node, id, cop_view_incarnation(view, id)))
             return id;
     }
+    return COP_ID_NONE;
+}
+
+/* The root of my latest proposal first, then all who are in it, in turn; and every other
+ * time whoever is to propose now, which need not be one of them. */
+static cop_id next_to_ask(const struct cop_node *node)
+{
+    const struct cop__member *member = cop__member(node);
+    const struct cop_view *view = member->proposals[member->proposal_count - 1].view;
+    if (member->syncs == 0 && cop_view_ballot(view).root != node->self)
+        return cop_view_ballot(view).root;
+    cop_id proposer = cop__member_proposer(node);
+    if (member->syncs % 2 == 1 && proposer != COP_ID_NONE && proposer != node->self)
+        return proposer;
+    cop_id id = next_in(node, view, member->sync_target);
+    if (id != COP_ID_NONE)
+        return id;
     /* All of them are gone, and it was perhaps my own, made without those who live. */
     return proposer != node->self ? proposer : COP_ID_NONE;
 }
@@ -62,6 +71,13 @@ void cop__member_wonder(struct cop_node *node)
     member->syncs = 0;
     member->sync_again = node->now + COP__SYNC_AGAIN;
     cop__member_wake_at(node, member->sync_again);
+}
+
+void cop__member_wonder_without_quorum(struct cop_node *node)
+{
+    const struct cop_view *view = cop__member_acknowledged(node);
+    if (view && next_in(node, view, COP_ID_NONE) != COP_ID_NONE)
+        cop__member_wonder(node);
 }
 
 void cop__member_ask_around(struct cop_node *node)

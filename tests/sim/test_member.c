@@ -358,6 +358,26 @@ static void test_a_denial_in_time(void **state)
 
 /* What the swarm found, cut down. */
 static const char *const found[] = {
+    /* the next in line has no quorum of the view that it has: it asks for the one that it
+     * acknowledged, in which it has one */
+    "nodes 6\n"
+    "shape flat\n"
+    "seed 1174527\n"
+    "views majority\n"
+    "start 6\n"
+    "agree strict count 1 window 1\n"
+    "net constant 10us jitter 40us\n"
+    "at 0ns partition 2-5 | 0-1\n"
+    "at 0ns report 2 about 0\n"
+    "at 490us report 2 about 1\n"
+    "at 580us heal\n"
+    "at 587us partition 3-4 | 0-2,5\n"
+    "at 1ms crash 2\n"
+    "at 710us partition 3 | 0-2,4-5\n"
+    "at 790us report 3 about 2\n"
+    "at 790us report 3 about 4\n"
+    "at 790us report 3 about 5\n"
+    "liveness\n",
     /* who falsely accused the root dies before it took that back: the one it told is alone */
     "nodes 3\n"
     "shape chain\n"
