@@ -41,6 +41,7 @@ struct search {
     uint64_t job_first, job_count, job_capacity;
     struct cop__move *path; /* from the start to the state in hand */
     uint32_t path_length, path_capacity;
+    struct cop__world *ready; /* a world in that state, for the first who needs one */
     struct cop_sim_explored *out;
     bool stopped, bounded;
     bool touched; /* by the last move: what all share */
@@ -100,20 +101,28 @@ static bool find_path(struct search *search, uint32_t state)
     return true;
 }
 
-/* A new world in the state that search->path leads to. */
+/* A world in the state that search->path leads to. All on the way there was judged when it
+ * was first tried. */
 static struct cop__world *replay(struct search *search)
 {
-    struct cop__world *world;
+    struct cop__world *world = search->ready;
+    search->ready = NULL;
+    if (world)
+        return world;
     search->error = cop__world_create(search->config, &world);
     if (search->error)
         return NULL;
+    world->sim.again = true;
     for (uint32_t i = 0; i < search->path_length; i++)
         cop__world_apply(world, search->path[i]);
+    world->sim.again = false;
     return world;
 }
 
 static void leave(struct search *search, struct cop__world *world)
 {
+    if (!world)
+        return;
     search->out->steps += world->steps;
     cop__world_destroy(world);
 }
@@ -244,8 +253,10 @@ static uint32_t list_moves(struct search *search,
         cop_sim_quiescence(&world->sim);
         if (world->sim.failure[0])
             found(search, world, NULL);
+        leave(search, world); /* the checkers have closed their books */
+    } else {
+        search->ready = world;
     }
-    leave(search, world);
     return count;
 }
 
@@ -271,6 +282,8 @@ static void expand(struct search *search, const struct job *job)
         if (sleeper && search->config->reduce)
             cop__moves_add(&sleep, n, moves[i]);
     }
+    leave(search, search->ready);
+    search->ready = NULL;
 }
 
 /* ---- the search ------------------------------------------------------------------ */

@@ -175,6 +175,7 @@ struct cop_sim {
     const struct cop_sim_checker *checkers[COP__SIM_CHECKERS];
     void *states[COP__SIM_CHECKERS];
     uint32_t checker_count;
+    bool again; /* what happens was judged before, and only memories need to follow */
     char failure[256];
 };
 

@@ -199,6 +199,22 @@ uint32_t cop__cover_size(const struct cop_tree *tree, const struct cop__cover *c
 
 /* ---- two sets -------------------------------------------------------------------- */
 
+/* What a set says about a rank, and about the place above it. */
+struct standing {
+    bool was, in, self; /* its parent's sub-tree, its own, and the rank alone */
+};
+
+/* One way up the tree: what is above adds up once, and the rank's own marks come on top. */
+static struct standing standing_of(const struct cop_tree *tree,
+                                   const struct cop__cover *cover, cop_rank rank,
+                                   cop_rank above)
+{
+    int was = tree_value(tree, cover, above);
+    int in = was + sum_at(cover, (uint64_t)rank << 1);
+    int self = in + sum_at(cover, (uint64_t)rank << 1 | 1);
+    return (struct standing){was > 0, in > 0, self > 0};
+}
+
 /*
  * Ranks in both. Between two marked ranks of either set the values of both are
  * constant along the tree, so the intersection is: at each marked rank, the sub-tree
@@ -209,7 +225,7 @@ static int intersect(const struct cop_tree *tree, const struct cop__cover *a,
 {
     struct cop__cover all = {0}, both = {0};
     int error = cop__cover_add_all(&all, a);
-    if (!error)
+    if (!error && b != a)
         error = cop__cover_add_all(&all, b);
     struct cop__mark *marks = marks_of(&all);
     sort(marks, all.count);
@@ -218,10 +234,9 @@ static int intersect(const struct cop_tree *tree, const struct cop__cover *a,
         if (i > 0 && marks[i - 1].rank == rank)
             continue;
         cop_rank above = cop_tree_parent(tree, rank);
-        bool in = tree_value(tree, a, rank) > 0 && tree_value(tree, b, rank) > 0;
-        bool was = above != COP_RANK_NONE && tree_value(tree, a, above) > 0 &&
-                   tree_value(tree, b, above) > 0;
-        bool self = value(tree, a, rank) > 0 && value(tree, b, rank) > 0;
+        struct standing x = standing_of(tree, a, rank, above);
+        struct standing y = b == a ? x : standing_of(tree, b, rank, above);
+        bool was = x.was && y.was, in = x.in && y.in, self = x.self && y.self;
         if (in != was)
             error = cop__cover_add(&both, rank, in ? COP__TREE_IN : COP__TREE_OUT);
         if (!error && self != in)
