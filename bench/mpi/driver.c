@@ -2,7 +2,8 @@
 /*
  * What Coppice costs over MPI, next to MPI itself, in one job and in turns:
  *
- *   an agreement            next to   MPI_Allreduce of one word, same communicator
+ *   an agreement            next to   MPI_Allreduce of one word, same communicator; and the same
+ *                                     number of messages along the same tree (a pass, below)
  *   a change of the view    next to   the same pass down and up the same tree, by MPI_Send and
  *   (T_s: from the news                MPI_Recv of as many bytes
  *   until everybody has
@@ -33,7 +34,7 @@
 
 struct options {
     uint64_t sets, operations, changes, killed;
-    const char *shape;
+    const char *shape; /* NULL: what the driver takes */
     bool json;
 };
 
@@ -43,6 +44,7 @@ struct bench {
     struct cop_mpi *mpi;
     struct cop_stats stats;
     struct cop_tree tree;
+    char shape[40];
     struct cop_ranks children;
     uint8_t *message;
     int message_bytes;
@@ -272,7 +274,7 @@ static void put(const struct bench *bench, struct json *json, const char *what,
         json_put_string(json, "schema", "coppice.bench_mpi.v1");
         json_put_string(json, "what", what);
         json_put_u64(json, "n", (uint64_t)bench->n);
-        json_put_string(json, "shape", bench->options.shape);
+        json_put_string(json, "shape", bench->shape);
         json_put_u64(json, "sets", count);
         json_put_u64(json, "message_bytes", (uint64_t)bench->message_bytes);
         bench_put_summary(json, "ours_ns", &mine, 0);
@@ -283,7 +285,7 @@ static void put(const struct bench *bench, struct json *json, const char *what,
     }
     printf("%-10s n = %d, %s: ours %.1f us, MPI %.1f us, ratio %.2f (99 %%: %.2f-%.2f) "
            "of %llu sets\n",
-           what, bench->n, bench->options.shape, mine.median / 1e3, raw.median / 1e3,
+           what, bench->n, bench->shape, mine.median / 1e3, raw.median / 1e3,
            ratio.median, ratio.low, ratio.high, (unsigned long long)count);
 }
 
@@ -292,6 +294,7 @@ static void print(const struct bench *bench, struct times *times)
     struct json json;
     json_init(&json, stdout);
     put(bench, &json, "agreement", times->agree, times->allreduce, bench->options.sets);
+    put(bench, &json, "messages", times->agree, times->pass, bench->options.sets);
     put(bench, &json, "change", times->change, times->pass, bench->options.sets);
     if (bench->options.killed > 0)
         put(bench, &json, "death", times->killed, times->killed_pass,
@@ -320,6 +323,7 @@ static void start(struct bench *bench)
         exit(2);
     }
     bench->tree.shape = *cop_view_shape(cop_node_view(cop_mpi_node(bench->mpi)));
+    cop_shape_print(&bench->tree.shape, bench->shape, sizeof bench->shape);
     lay_tree(bench, bench->n);
     ask(bench, &make);
     agree(bench);
@@ -347,8 +351,7 @@ static bool read_options(struct bench *bench, int argc, char **argv)
         {"kill", 1, NULL, 'k'},    {"json", 0, NULL, 'j'},
         {NULL, 0, NULL, 0}};
     struct options *options = &bench->options;
-    *options = (struct options){
-        .sets = 7, .operations = 200, .changes = 20, .shape = "knomial:2"};
+    *options = (struct options){.sets = 7, .operations = 200, .changes = 20};
     opterr = bench->rank == 0;
     for (int c; (c = getopt_long(argc, argv, "", known, NULL)) != -1;) {
         uint64_t *number = c == 's'   ? &options->sets

@@ -56,7 +56,7 @@ struct cop_mpi_config {
     /* As for cop_node_create, but `self`, `incarnation`, `view` and `now` are the driver's.
      * The same at all processes where it says so. */
     struct cop_config node;
-    const char *shape; /* of the tree (coppice/tree.h); NULL: "knomial:2" */
+    const char *shape; /* of the tree (coppice/tree.h); NULL: by their number */
     /*
      * The largest message, 0: 4032. It has to be one that MPI sends without asking whether
      * it is received: one that does not, and whose sender dies meanwhile, takes one of the

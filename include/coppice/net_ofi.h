@@ -54,7 +54,7 @@ struct cop_ofi_config {
     void *context;
     /* As for cop_node_create, but `self`, `incarnation`, `view` and `now` are the driver's. */
     struct cop_config node;
-    const char *shape; /* of the tree (coppice/tree.h); NULL: "knomial:2" */
+    const char *shape; /* of the tree (coppice/tree.h); NULL: by their number */
 };
 
 /*

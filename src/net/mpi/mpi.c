@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packets as messages of MPI. Receives from anybody are posted ahead, sends are not waited
- * for, and one MPI_Testsome looks at both: while nothing happens it is the only call, and
- * lets MPI do its work.
+ * Packets as messages of MPI. Receives from anybody are posted ahead. MPI fills them in the order
+ * in which they were posted, so that one MPI_Test of the oldest is the only call while nothing
+ * happens: it costs the same however many there are, and lets MPI do its work. Sends are not
+ * waited for; most have ended before MPI_Isend returns, and all are looked at when some have
+ * come together.
  *
  * A send to a dead process may never end. Its buffer stays with MPI; as nobody has more than
  * a window of packets under way to one that takes none, there are few.
@@ -10,22 +12,22 @@
 #include <coppice/net_mpi.h>
 
 #include <sched.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "net/packet/host.h"
-#include "net/packet/pair.h"
+#include "net/packet/start.h"
 
 #define TAG 1
 #define PACKET_BYTES 4032u
 #define PACKET_LEAST 64u
 #define RECEIVES 16u
 #define RECEIVES_MAX 4096u
-/* Sends under way, to all together. */
+/* Sends under way, to all together; and how many more make it worth to look at them. */
 #define SENDS_MAX 4096u
+#define SENDS_LOOK 16u
+/* How often nothing happens before all receives are looked at. */
+#define IDLE_LOOK 64u
 
 /* A packet on its way. */
 struct packet {
@@ -40,10 +42,13 @@ struct cop_mpi {
     struct cop_view *view;
     uint32_t packet_bytes, receives;
     uint8_t *came; /* a buffer for each receive */
+    uint32_t
+        *line; /* receives in the order of their posting, from `first` on, around */
+    uint32_t first, idle;
     /* Receives, then sends; `packets` goes with the sends. */
     MPI_Request *requests;
     struct packet **packets;
-    uint32_t sends, room;
+    uint32_t sends, room, sends_look;
     int *indices;
     MPI_Status *statuses;
     struct packet *free;
@@ -51,19 +56,6 @@ struct cop_mpi {
     bool yields;           /* MPI itself lets others run while it waits */
     uint64_t errors;
 };
-
-static int say(int error, char *why, size_t size, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-
-static int say(int error, char *why, size_t size, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    if (why != NULL && size > 0)
-        vsnprintf(why, size, format, arguments);
-    va_end(arguments);
-    return error;
-}
 
 /* ---- sending --------------------------------------------------------------------- */
 
@@ -153,49 +145,110 @@ static int on_came(struct cop_mpi *mpi, uint32_t index, const MPI_Status *status
     return post(mpi, index);
 }
 
-/* One that MPI could not carry out. */
-static int on_failed(struct cop_mpi *mpi, uint32_t index)
-{
-    mpi->errors++;
-    if (index < mpi->receives)
-        return post(mpi, index);
-    cop_id peer = mpi->packets[index - mpi->receives]->peer;
-    on_sent(mpi, index - mpi->receives);
-    cop__host_cut(mpi->host, peer, COP_DOWN_SILENT);
-    return 0;
-}
-
 static bool has_failed(const struct cop_mpi *mpi, int error, int i)
 {
     return error == MPI_ERR_IN_STATUS && mpi->statuses[i].MPI_ERROR != MPI_SUCCESS;
 }
 
-/* How many packets came, or an error. */
-static int test(struct cop_mpi *mpi)
+static int on_received(struct cop_mpi *mpi, uint32_t index, bool is_good,
+                       const MPI_Status *status)
 {
-    int count = 0, came = 0, failure = 0;
-    int error = MPI_Testsome((int)(mpi->receives + mpi->sends), mpi->requests, &count,
+    if (is_good)
+        return on_came(mpi, index, status);
+    mpi->errors++;
+    return post(mpi, index);
+}
+
+/* Whether a packet came in the oldest receive, or an error. */
+static int take_oldest(struct cop_mpi *mpi)
+{
+    uint32_t index = mpi->line[mpi->first];
+    MPI_Status status;
+    int done = 0;
+    int error = MPI_Test(&mpi->requests[index], &done, &status);
+    if (error == MPI_SUCCESS && !done)
+        return 0;
+    mpi->first = (mpi->first + 1) % mpi->receives;
+    error = on_received(mpi, index, error == MPI_SUCCESS, &status);
+    return error ? error : 1;
+}
+
+/* Some have ended before the oldest. They go to the end of the line, and those that were
+ * passed over before them. */
+static void line_up(struct cop_mpi *mpi)
+{
+    uint32_t n = mpi->receives, last = 0, at = 0;
+    uint32_t *before = mpi->line + n, *line = mpi->line;
+    for (uint32_t i = 0; i < n; i++) {
+        before[i] = line[(mpi->first + i) % n];
+        if (mpi->requests[before[i]] == MPI_REQUEST_NULL)
+            last = i;
+    }
+    for (uint32_t i = last + 1; i < n; i++)
+        line[at++] = before[i];
+    for (uint32_t i = 0; i <= last; i++)
+        if (mpi->requests[before[i]] != MPI_REQUEST_NULL)
+            line[at++] = before[i];
+    for (uint32_t i = 0; i <= last; i++)
+        if (mpi->requests[before[i]] == MPI_REQUEST_NULL)
+            line[at++] = before[i];
+    mpi->first = 0;
+}
+
+/*
+ * All receives, and how many packets came. A message that MPI moves in several pieces ends
+ * later than it began; if its sender has died, never.
+ */
+static int take_any(struct cop_mpi *mpi)
+{
+    int count = 0, failure = 0;
+    int error = MPI_Testsome((int)mpi->receives, mpi->requests, &count, mpi->indices,
+                             mpi->statuses);
+    if (error != MPI_SUCCESS && error != MPI_ERR_IN_STATUS)
+        return COP_EIO;
+    if (count == MPI_UNDEFINED || count == 0)
+        return 0;
+    line_up(mpi);
+    for (int i = 0; i < count && failure == 0; i++)
+        failure = on_received(mpi, (uint32_t)mpi->indices[i],
+                              !has_failed(mpi, error, i), &mpi->statuses[i]);
+    return failure ? failure : count;
+}
+
+/* Sends that have ended. */
+static int look_at_sends(struct cop_mpi *mpi)
+{
+    int count = 0;
+    int error = MPI_Testsome((int)mpi->sends, mpi->requests + mpi->receives, &count,
                              mpi->indices, mpi->statuses);
     if (error != MPI_SUCCESS && error != MPI_ERR_IN_STATUS)
         return COP_EIO;
-    if (count == MPI_UNDEFINED)
-        return 0;
-    /* From the back: a send that has ended is replaced by the last one. */
-    for (int i = count - 1; i >= 0; i--) {
+    /* From the back: one that has ended is replaced by the last one. */
+    for (int i = count == MPI_UNDEFINED ? -1 : count - 1; i >= 0; i--) {
         uint32_t index = (uint32_t)mpi->indices[i];
-        if (index >= mpi->receives && !has_failed(mpi, error, i))
-            on_sent(mpi, index - mpi->receives);
-        else if (has_failed(mpi, error, i))
-            failure = on_failed(mpi, index);
-    }
-    for (int i = 0; i < count && failure == 0; i++) {
-        uint32_t index = (uint32_t)mpi->indices[i];
-        if (index >= mpi->receives || has_failed(mpi, error, i))
+        cop_id peer = mpi->packets[index]->peer;
+        on_sent(mpi, index);
+        if (!has_failed(mpi, error, i))
             continue;
-        failure = on_came(mpi, index, &mpi->statuses[i]);
-        came++;
+        mpi->errors++;
+        cop__host_cut(mpi->host, peer, COP_DOWN_SILENT);
     }
-    return failure ? failure : came;
+    mpi->sends_look = mpi->sends + SENDS_LOOK;
+    return 0;
+}
+
+/* How many packets came, or an error. */
+static int test(struct cop_mpi *mpi)
+{
+    bool is_turn = ++mpi->idle % IDLE_LOOK == 0;
+    int came = take_oldest(mpi), error = 0;
+    if (came == 0 && is_turn)
+        came = take_any(mpi);
+    if (came > 0)
+        mpi->idle = 0;
+    if (came >= 0 && mpi->sends > 0 && (is_turn || mpi->sends >= mpi->sends_look))
+        error = look_at_sends(mpi);
+    return error ? error : came;
 }
 
 /* ---- the loop -------------------------------------------------------------------- */
@@ -209,20 +262,11 @@ int cop_mpi_progress(struct cop_mpi *mpi)
     return told < 0 ? told : came + told;
 }
 
+static int on_wait(void *context) { return cop_mpi_progress(context); }
+
 int cop_mpi_wait(struct cop_mpi *mpi, cop_time timeout_ns)
 {
-    cop_time now = cop__host_now();
-    cop_time until =
-        timeout_ns > COP_TIME_NEVER - now ? COP_TIME_NEVER : now + timeout_ns;
-    for (;;) {
-        int done = cop_mpi_progress(mpi);
-        if (done != 0)
-            return done;
-        if (until != COP_TIME_NEVER && cop__host_now() >= until)
-            return 0;
-        if (!mpi->yields)
-            sched_yield();
-    }
+    return cop__wait(on_wait, mpi, mpi->yields, timeout_ns);
 }
 
 int cop_mpi_submit(struct cop_mpi *mpi, const struct cop_request *request)
@@ -249,25 +293,16 @@ struct cop_mpi_stats cop_mpi_stats(const struct cop_mpi *mpi)
 
 /* ---- life ------------------------------------------------------------------------ */
 
-/* The view of all processes: their number, and a life that rank 0 has named. */
-static int make_view(struct cop_mpi *mpi, const char *text,
-                     cop_incarnation *incarnation, char *why, size_t size)
+/* The life of all processes: rank 0 names it. */
+static int name_life(struct cop_mpi *mpi, cop_incarnation *out, char *why, size_t size)
 {
-    struct cop_shape shape;
     struct timespec now;
-    int n;
     clock_gettime(CLOCK_REALTIME, &now);
     uint64_t life = (uint64_t)now.tv_sec * COP_SEC + (uint64_t)now.tv_nsec;
-    if (cop_shape_parse(text ? text : "knomial:2", &shape, why, size) != 0)
-        return COP_EINVAL;
-    MPI_Comm_size(mpi->comm, &n);
     if (MPI_Bcast(&life, 1, MPI_UINT64_T, 0, mpi->comm) != MPI_SUCCESS)
-        return say(COP_EIO, why, size, "MPI_Bcast failed");
-    *incarnation = life;
-    int error = cop_view_create_static((uint32_t)n, &shape, life, &mpi->view);
-    return error ? say(error, why, size, "no view of %d members: %s", n,
-                       cop_strerror(error))
-                 : 0;
+        return cop__say(COP_EIO, why, size, "MPI_Bcast failed");
+    *out = life;
+    return 0;
 }
 
 static int make_host(struct cop_mpi *mpi, const struct cop_mpi_config *config,
@@ -279,48 +314,48 @@ static int make_host(struct cop_mpi *mpi, const struct cop_mpi_config *config,
                                     .carrier_context = mpi,
                                     .effect = config->effect,
                                     .context = config->context};
-    int rank, error;
-    MPI_Comm_rank(mpi->comm, &rank);
-    error = make_view(mpi, config->shape, &host.node.incarnation, why, size);
+    int rank, n;
+    int error = name_life(mpi, &host.node.incarnation, why, size);
     if (error)
         return error;
+    MPI_Comm_rank(mpi->comm, &rank);
+    MPI_Comm_size(mpi->comm, &n);
     host.node.self = (cop_id)rank;
-    host.node.view = mpi->view;
-    error = cop__host_create(&host, &mpi->host);
-    return error ? say(error, why, size, "no node: %s", cop_strerror(error)) : 0;
+    return cop__start_host(&host, (uint32_t)n, config->shape, &mpi->view, &mpi->host,
+                           why, size);
 }
 
 static int post_all(struct cop_mpi *mpi, char *why, size_t size)
 {
     mpi->came = malloc((size_t)mpi->receives * mpi->packet_bytes);
-    if (mpi->came == NULL || make_room(mpi) != 0)
-        return say(COP_ENOMEM, why, size, "no memory for %u receives of %u bytes",
-                   mpi->receives, mpi->packet_bytes);
-    for (uint32_t i = 0; i < mpi->receives; i++)
+    mpi->line = calloc(2 * (size_t)mpi->receives, sizeof *mpi->line);
+    if (mpi->came == NULL || mpi->line == NULL || make_room(mpi) != 0)
+        return cop__say(COP_ENOMEM, why, size, "no memory for %u receives of %u bytes",
+                        mpi->receives, mpi->packet_bytes);
+    for (uint32_t i = 0; i < mpi->receives; i++) {
         mpi->requests[i] = MPI_REQUEST_NULL;
+        mpi->line[i] = i;
+    }
     for (uint32_t i = 0; i < mpi->receives; i++)
         if (post(mpi, i) != 0)
-            return say(COP_EIO, why, size, "MPI_Irecv failed");
+            return cop__say(COP_EIO, why, size, "MPI_Irecv failed");
     return 0;
 }
 
 static int check(const struct cop_mpi_config *config, char *why, size_t size)
 {
-    if (config->size != sizeof *config)
-        return say(COP_EINVAL, why, size,
-                   "the configuration has %zu bytes and not %zu: compile against the "
-                   "header of this library",
-                   config->size, sizeof *config);
+    if (cop__check_size(config->size, sizeof *config, why, size) != 0)
+        return COP_EINVAL;
     if (config->effect == NULL || config->comm == MPI_COMM_NULL)
-        return say(COP_EINVAL, why, size, "there is no %s",
-                   config->effect ? "communicator" : "callback for effects");
+        return cop__say(COP_EINVAL, why, size, "there is no %s",
+                        config->effect ? "communicator" : "callback for effects");
     if (config->packet_bytes != 0 && (config->packet_bytes < PACKET_LEAST ||
                                       config->packet_bytes > UINT32_C(1) << 20))
-        return say(COP_EINVAL, why, size, "packets of %u bytes: from %u to 1 MiB",
-                   config->packet_bytes, PACKET_LEAST);
+        return cop__say(COP_EINVAL, why, size, "packets of %u bytes: from %u to 1 MiB",
+                        config->packet_bytes, PACKET_LEAST);
     if (config->receives > RECEIVES_MAX)
-        return say(COP_EINVAL, why, size, "%u receives: at most %u", config->receives,
-                   RECEIVES_MAX);
+        return cop__say(COP_EINVAL, why, size, "%u receives: at most %u",
+                        config->receives, RECEIVES_MAX);
     return 0;
 }
 
@@ -338,14 +373,15 @@ int cop_mpi_create(const struct cop_mpi_config *config, struct cop_mpi **out, ch
     int error = check(config, why, why_size);
     struct cop_mpi *mpi = error ? NULL : calloc(1, sizeof *mpi);
     if (mpi == NULL)
-        return error ? error : say(COP_ENOMEM, why, why_size, "no memory");
+        return error ? error : cop__say(COP_ENOMEM, why, why_size, "no memory");
     mpi->packet_bytes = config->packet_bytes ? config->packet_bytes : PACKET_BYTES;
     mpi->receives = config->receives ? config->receives : RECEIVES;
+    mpi->sends_look = SENDS_LOOK;
     mpi->yields = mpi_yields();
     mpi->comm = MPI_COMM_NULL;
     if (MPI_Comm_dup(config->comm, &mpi->comm) != MPI_SUCCESS) {
         free(mpi);
-        return say(COP_EIO, why, why_size, "MPI_Comm_dup failed");
+        return cop__say(COP_EIO, why, why_size, "MPI_Comm_dup failed");
     }
     MPI_Comm_set_errhandler(mpi->comm, MPI_ERRORS_RETURN);
     error = make_host(mpi, config, why, why_size);
@@ -416,6 +452,7 @@ void cop_mpi_destroy(struct cop_mpi *mpi, cop_time patience_ns)
         free(mpi->free);
         mpi->free = next;
     }
+    free(mpi->line);
     free(mpi->requests);
     free(mpi->packets);
     free(mpi->indices);

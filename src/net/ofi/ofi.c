@@ -12,12 +12,10 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 #include <sched.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/packet/host.h"
+#include "net/packet/start.h"
 #include "wire/codec.h"
 
 #define API FI_VERSION(1, 14)
@@ -63,19 +61,6 @@ struct cop_ofi {
     struct message *waiting; /* that the provider would not take yet */
     uint32_t sending;
 };
-
-static int say(int error, char *why, size_t size, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-
-static int say(int error, char *why, size_t size, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    if (why != NULL && size > 0)
-        vsnprintf(why, size, format, arguments);
-    va_end(arguments);
-    return error;
-}
 
 /* ---- messages -------------------------------------------------------------------- */
 
@@ -256,19 +241,11 @@ int cop_ofi_progress(struct cop_ofi *ofi)
     return told < 0 ? told : came + told;
 }
 
+static int on_wait(void *context) { return cop_ofi_progress(context); }
+
 int cop_ofi_wait(struct cop_ofi *ofi, cop_time timeout_ns)
 {
-    cop_time now = cop__host_now();
-    cop_time until =
-        timeout_ns > COP_TIME_NEVER - now ? COP_TIME_NEVER : now + timeout_ns;
-    for (;;) {
-        int done = cop_ofi_progress(ofi);
-        if (done != 0)
-            return done;
-        if (until != COP_TIME_NEVER && cop__host_now() >= until)
-            return 0;
-        sched_yield();
-    }
+    return cop__wait(on_wait, ofi, false, timeout_ns);
 }
 
 int cop_ofi_submit(struct cop_ofi *ofi, const struct cop_request *request)
@@ -293,7 +270,7 @@ static int find_provider(struct cop_ofi *ofi, const char *provider, const char *
 {
     struct fi_info *hints = fi_allocinfo();
     if (hints == NULL)
-        return say(COP_ENOMEM, why, size, "no memory");
+        return cop__say(COP_ENOMEM, why, size, "no memory");
     hints->caps = FI_MSG;
     hints->mode = FI_CONTEXT | FI_CONTEXT2;
     hints->ep_attr->type = FI_EP_RDM;
@@ -306,10 +283,11 @@ static int find_provider(struct cop_ofi *ofi, const char *provider, const char *
     int error = fi_getinfo(API, node, NULL, node ? FI_SOURCE : 0, hints, &ofi->info);
     fi_freeinfo(hints);
     if (error != 0)
-        return say(COP_ENOENT, why, size,
-                   "libfabric has no reliable datagrams by '%s' here: %s (`fi_info -l` "
-                   "lists what there is)",
-                   provider ? provider : "any provider", fi_strerror(-error));
+        return cop__say(
+            COP_ENOENT, why, size,
+            "libfabric has no reliable datagrams by '%s' here: %s (`fi_info -l` "
+            "lists what there is)",
+            provider ? provider : "any provider", fi_strerror(-error));
     return 0;
 }
 
@@ -339,15 +317,15 @@ int cop_ofi_open(const char *provider, const char *node, struct cop_ofi **out,
     struct cop_ofi *ofi = calloc(1, sizeof *ofi);
     size_t length = COP_OFI_NAME_MAX;
     if (ofi == NULL)
-        return say(COP_ENOMEM, why, why_size, "no memory");
+        return cop__say(COP_ENOMEM, why, why_size, "no memory");
     int error = find_provider(ofi, provider, node, why, why_size);
     if (error == 0) {
         error = open_endpoint(ofi);
         if (error == 0)
             error = fi_getname(&ofi->endpoint->fid, ofi->name.bytes, &length);
         if (error)
-            error = say(COP_EIO, why, why_size, "no endpoint of '%s': %s",
-                        ofi->info->fabric_attr->prov_name, fi_strerror(-error));
+            error = cop__say(COP_EIO, why, why_size, "no endpoint of '%s': %s",
+                             ofi->info->fabric_attr->prov_name, fi_strerror(-error));
     }
     if (error) {
         cop_ofi_destroy(ofi, 0);
@@ -364,17 +342,15 @@ static int check(const struct cop_ofi *ofi, const struct cop_ofi_config *config,
                  char *why, size_t size)
 {
     if (ofi->host != NULL)
-        return say(COP_EINVAL, why, size, "it has started already");
-    if (config->size != sizeof *config)
-        return say(COP_EINVAL, why, size,
-                   "the configuration has %zu bytes and not %zu: compile against the "
-                   "header of this library",
-                   config->size, sizeof *config);
+        return cop__say(COP_EINVAL, why, size, "it has started already");
+    if (cop__check_size(config->size, sizeof *config, why, size) != 0)
+        return COP_EINVAL;
     if (config->effect == NULL || config->names == NULL || config->incarnation == 0 ||
         config->self >= config->count)
-        return say(COP_EINVAL, why, size,
-                   "a callback for effects, the names of all, an incarnation and an id "
-                   "below their number are needed");
+        return cop__say(
+            COP_EINVAL, why, size,
+            "a callback for effects, the names of all, an incarnation and an id "
+            "below their number are needed");
     return 0;
 }
 
@@ -383,36 +359,29 @@ static int add_peers(struct cop_ofi *ofi, const struct cop_ofi_config *config,
 {
     ofi->peers = calloc(config->count, sizeof *ofi->peers);
     if (ofi->peers == NULL)
-        return say(COP_ENOMEM, why, size, "no memory");
+        return cop__say(COP_ENOMEM, why, size, "no memory");
     for (uint32_t i = 0; i < config->count; i++)
         if (config->names[i].length > COP_OFI_NAME_MAX ||
             fi_av_insert(ofi->addresses, config->names[i].bytes, 1, &ofi->peers[i], 0,
                          NULL) != 1)
-            return say(COP_EIO, why, size, "the name of %u is not one of '%s'", i,
-                       ofi->info->fabric_attr->prov_name);
+            return cop__say(COP_EIO, why, size, "the name of %u is not one of '%s'", i,
+                            ofi->info->fabric_attr->prov_name);
     return 0;
 }
 
 static int make_host(struct cop_ofi *ofi, const struct cop_ofi_config *config,
                      char *why, size_t size)
 {
-    struct cop_shape shape;
     struct cop__host_config host = {.node = config->node,
                                     .packet_bytes = MESSAGE_BYTES - SENDER_BYTES,
                                     .carrier = {.room = on_room, .send = on_send},
                                     .carrier_context = ofi,
                                     .effect = config->effect,
                                     .context = config->context};
-    if (cop_shape_parse(config->shape ? config->shape : "knomial:2", &shape, why, size))
-        return COP_EINVAL;
-    int error =
-        cop_view_create_static(config->count, &shape, config->incarnation, &ofi->view);
-    host.node.view = ofi->view;
     host.node.self = config->self;
     host.node.incarnation = config->incarnation;
-    if (error == 0)
-        error = cop__host_create(&host, &ofi->host);
-    return error ? say(error, why, size, "no node: %s", cop_strerror(error)) : 0;
+    return cop__start_host(&host, config->count, config->shape, &ofi->view, &ofi->host,
+                           why, size);
 }
 
 int cop_ofi_start(struct cop_ofi *ofi, const struct cop_ofi_config *config, char *why,
@@ -431,7 +400,7 @@ int cop_ofi_start(struct cop_ofi *ofi, const struct cop_ofi_config *config, char
         if (error == 0)
             error = post(ofi, message);
         if (error)
-            say(error, why, why_size, "no receives: %s", cop_strerror(error));
+            cop__say(error, why, why_size, "no receives: %s", cop_strerror(error));
     }
     return error;
 }
