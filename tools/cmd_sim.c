@@ -429,9 +429,9 @@ static void print_swarm(const struct options *options,
     if (!options->as_json) {
         char time[DURATION_SIZE];
         printf("%" PRIu64 " seeds, %" PRIu64 " failed, %" PRIu64
-               " events, %s, digest %s\n",
+               " events, %s (%.3g seeds an hour), digest %s\n",
                report->done, report->failed, report->events, print_duration(took, time),
-               digest);
+               3600 * per_second(report->done, took), digest);
         if (report->agreements > 0)
             printf("%" PRIu64 " agreements, %" PRIu64
                    " deaths; in an hour %.3g and %.3g\n",
