@@ -144,6 +144,7 @@ static void print_json(const struct cop_sim_script *script,
         per_second(report->events, costs->cpu_ended_ns - costs->cpu_begun_ns), 0);
     json_put_u64(&json, "virtual_ns", report->virtual_ns);
     json_put_u64(&json, "completed_ns", report->completed_ns);
+    json_put_u64(&json, "told_ns", report->told_ns);
     json_put_u64(&json, "setup_ns", costs->setup_ns);
     json_put_u64(&json, "wall_ns", wall);
     json_put_u64(&json, "peak_rss_bytes", peak_rss_bytes());
@@ -200,6 +201,9 @@ static void print_text(const struct cop_sim_script *script,
                (unsigned)report->answered, (unsigned)report->dead,
                (unsigned)report->silent,
                print_duration(report->completed_ns, virtual_time));
+        if (report->told_ns > 0)
+            printf("the last service was told to run it after %s\n",
+                   print_duration(report->told_ns, virtual_time));
     }
     printf("%" PRIu64 " events in %s (%.2f million a second), set up in %s\n",
            report->events, print_duration(took, wall),
@@ -348,7 +352,9 @@ static char *script_text(const struct options *options)
         fprintf(out, "at %" PRIu64 "ns %s %" PRIu64 " timeout %" PRIu64 "ns%s\n",
                 i * options->timeout_ns, is_coll(options) ? "bcast" : "probe",
                 options->root, options->timeout_ns,
-                options->outcome && !is_coll(options) ? " outcome" : "");
+                is_coll(options)   ? " prompt"
+                : options->outcome ? " outcome"
+                                   : "");
     if (probes)
         print_crashes(out, options);
     if (fclose(out) != 0 || !good) {
@@ -423,9 +429,9 @@ static void print_swarm(const struct options *options,
     if (!options->as_json) {
         char time[DURATION_SIZE];
         printf("%" PRIu64 " seeds, %" PRIu64 " failed, %" PRIu64
-               " events, %s, digest %s\n",
+               " events, %s (%.3g seeds an hour), digest %s\n",
                report->done, report->failed, report->events, print_duration(took, time),
-               digest);
+               3600 * per_second(report->done, took), digest);
         if (report->agreements > 0)
             printf("%" PRIu64 " agreements, %" PRIu64
                    " deaths; in an hour %.3g and %.3g\n",

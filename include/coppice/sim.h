@@ -259,6 +259,8 @@ enum cop_sim_mischief {
     COP_SIM_SOURCE_FAILS = 256, /* at the root: bytes cannot be had */
 };
 #define COP_SIM_MISCHIEF_ALL 511u
+/* Beside them, and the contrary: services answer at once, whatever they are asked. */
+#define COP_SIM_PROMPT 0x80000000u
 /* Those that need no bulk. */
 #define COP_SIM_MISCHIEF_PLAIN 63u
 
@@ -274,7 +276,7 @@ struct cop_sim_action {
     struct cop_sim_set left, right;
     struct cop_request request;
     struct cop_coll coll; /* GROUP, GROUP_END, BCAST: without pointers */
-    uint32_t mischief;    /* BCAST: enum cop_sim_mischief */
+    uint32_t mischief;    /* BCAST: enum cop_sim_mischief, COP_SIM_PROMPT */
 };
 
 /* ---- a simulation ---------------------------------------------------------------- */
@@ -443,7 +445,7 @@ uint64_t cop_sim_node_bytes(const struct cop_sim *sim);
  *   about B   at T send A > B token K   at T inquire A about B [timeout T]   liveness
  *   at T group A G now|lazy LIST [shape S] [token K]   at T endgroup A G [token K]   at T
  *   bcast A [group G] [token K] [timeout T] [service-time T] [plain] [last] [alive]
- *   [mischief M] [bulk BYTES CHUNK]
+ *   [mischief M] [prompt] [bulk BYTES CHUNK]
  *   (at the end: heal all, then
  *   everyone alive probes, and must name exactly the dead) until-complete        (stop
  *   when every probe has completed, not when all is quiet)
@@ -482,6 +484,7 @@ struct cop_sim_report {
     uint64_t events;
     cop_time virtual_ns;
     cop_time completed_ns; /* when the last probe completed */
+    cop_time told_ns;      /* when a service was last told to run something */
     uint32_t submitted, completed;
     uint32_t answered; /* by the last probe that completed */
     uint32_t dead, silent;

@@ -164,9 +164,9 @@ void cop__agreement_ask_below(struct cop_node *node, struct cop__agreement *agre
         const struct cop__child *child = &agreement->children[i];
         if (child->voted)
             continue;
-        cop_rank rank = cop__agreement_rank(agreement, child->place);
-        cop__emit_send(node, group->members[rank].id, group->members[rank].incarnation,
-                       COP__KIND_QUERY, cop__encode_query(&query));
+        struct cop_life life = cop__agreement_life(agreement, child->place);
+        cop__emit_send(node, life.id, life.incarnation, COP__KIND_QUERY,
+                       cop__encode_query(&query));
     }
 }
 

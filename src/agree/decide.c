@@ -62,9 +62,10 @@ struct cop_buf *cop__decision_make(struct cop_node *node,
 static bool has_failed(const struct cop_node *node,
                        const struct cop__agree_group *group, cop_rank rank)
 {
-    return rank < group->count && rank != group->rank &&
-           !cop_view_has(node->view, group->members[rank].id,
-                         group->members[rank].incarnation);
+    if (rank >= group->count || rank == group->rank)
+        return false;
+    struct cop_life life = cop__agree_group_life(group, rank);
+    return !cop_view_has(node->view, life.id, life.incarnation);
 }
 
 static bool is_possible(const struct cop_node *node,
@@ -88,9 +89,8 @@ static bool is_possible(const struct cop_node *node,
 void cop__agreement_tell(struct cop_node *node, struct cop__agreement *agreement,
                          cop_rank place)
 {
-    const struct cop_life *life =
-        &agreement->group->members[cop__agreement_rank(agreement, place)];
-    cop__emit_send(node, life->id, life->incarnation, COP__KIND_DECIDE,
+    struct cop_life life = cop__agreement_life(agreement, place);
+    cop__emit_send(node, life.id, life.incarnation, COP__KIND_DECIDE,
                    cop_buf_ref(agreement->decision));
 }
 
@@ -177,7 +177,8 @@ static struct cop_buf *encode_result(const struct cop_node *node,
     cop__put_u64(&writer, node->now - agreement->begun);
     cop__put_u32(&writer, failed->count);
     for (uint32_t i = 0; i < failed->count; i++)
-        cop__put_u32(&writer, agreement->group->members[failed->ranks[i]].id);
+        cop__put_u32(&writer,
+                     cop__agree_group_life(agreement->group, failed->ranks[i]).id);
     cop__put_bytes(&writer, (struct cop__bytes){decision->data, decision->length});
     return buf;
 }

@@ -82,71 +82,7 @@ struct cop__agree_group *cop__agree_group_find(const struct cop_node *node,
                : NULL;
 }
 
-/* The rank that an id has, in whichever life. */
-static cop_rank rank_of(const struct cop__agree_group *group, cop_id id)
-{
-    uint32_t low = 0, high = group->count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (group->members[middle].id < id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < group->count && group->members[low].id == id ? low : COP_RANK_NONE;
-}
-
-cop_rank cop__agree_group_rank(const struct cop__agree_group *group, cop_id id,
-                               cop_incarnation incarnation)
-{
-    cop_rank rank = rank_of(group, id);
-    return rank != COP_RANK_NONE && group->members[rank].incarnation == incarnation
-               ? rank
-               : COP_RANK_NONE;
-}
-
 /* ---- making ---------------------------------------------------------------------- */
-
-static int copy_members(struct cop_node *node, const struct cop_agree_group *options,
-                        struct cop__agree_group *group)
-{
-    const struct cop_view *view = node->view;
-    uint32_t count = options->members ? options->count : cop_view_size(view);
-    if (count == 0 || count > COP_MEMBERS_MAX)
-        return COP_EINVAL;
-    group->members = malloc(count * sizeof *group->members);
-    if (!group->members)
-        return COP_ENOMEM;
-    group->count = count;
-    cop_id id = COP_ID_NONE;
-    for (uint32_t i = 0; i < count; i++) {
-        id = cop_view_next(view, id);
-        group->members[i] = options->members
-                                ? options->members[i]
-                                : (struct cop_life){id, cop_view_incarnation(view, id)};
-    }
-    return 0;
-}
-
-/* A life that the view has, or had. */
-static bool is_known(const struct cop_view *view, const struct cop_life *life)
-{
-    struct cop_member member;
-    return cop_view_member(view, life->id, &member) == 0 &&
-           life->incarnation <= member.incarnation;
-}
-
-static bool members_are_possible(const struct cop_node *node,
-                                 const struct cop__agree_group *group)
-{
-    for (uint32_t i = 0; i < group->count; i++) {
-        if (i > 0 && group->members[i - 1].id >= group->members[i].id)
-            return false;
-        if (!is_known(node->view, &group->members[i]))
-            return false;
-    }
-    return group->rank != COP_RANK_NONE;
-}
 
 static int choose_shape(const struct cop_node *node,
                         const struct cop_agree_group *options,
@@ -163,10 +99,7 @@ static uint64_t digest_of(const struct cop__agree_group *group)
 {
     struct cop__digest digest;
     cop__digest_init(&digest);
-    for (uint32_t i = 0; i < group->count; i++) {
-        cop__digest_word(&digest, group->members[i].id);
-        cop__digest_word(&digest, group->members[i].incarnation);
-    }
+    cop__agree_group_digest(group, &digest);
     cop__digest_word(&digest, (uint64_t)group->shape.kind << 32 | group->shape.k);
     cop__digest_word(&digest, (uint64_t)group->algorithm << 32 | group->window);
     cop__digest_word(&digest,
@@ -185,17 +118,15 @@ static int fill(struct cop_node *node, const struct cop_agree_group *options,
     if ((unsigned)group->algorithm >= COP_ALGORITHMS ||
         group->window > COP_AGREE_WINDOW_MAX)
         return COP_EINVAL;
-    int error = copy_members(node, options, group);
+    int error = cop__agree_group_read(node, options, group);
     if (!error)
         error = choose_shape(node, options, group);
     if (error)
         return error;
-    group->rank = cop__agree_group_rank(group, node->self, node->incarnation);
-    if (!members_are_possible(node, group))
-        return COP_EINVAL;
-    group->ring_size = 2 * COP__AHEAD_WINDOWS * group->window;
+    group->ahead = COP__AHEAD_WINDOWS * group->window;
+    group->ring_size = 2 * group->ahead;
     if (cop__agree_group_is_two_phase(group))
-        group->ring_size += 2 * group->count;
+        group->ahead += group->count;
     group->oldest = 1;
     group->ring = calloc(group->ring_size, sizeof(struct cop__agreement *));
     if (!group->ring)
@@ -208,7 +139,7 @@ static int fill(struct cop_node *node, const struct cop_agree_group *options,
 
 static void free_empty(struct cop__agree_group *group)
 {
-    free(group->members);
+    free(group->spans);
     free(group->gone);
     free(group->ring);
     free(group);
@@ -293,7 +224,7 @@ static bool is_same(const struct cop__agree_group *group, const struct cop__gone
 static void unwatch_gone(struct cop_node *node, struct cop__agree_group *group)
 {
     for (uint32_t i = 0; i < group->gone_count; i++) {
-        cop_id id = group->members[group->gone[i].at].id;
+        cop_id id = cop__agree_group_life(group, group->gone[i].at).id;
         if (!cop__rankset_has(&group->watched, id))
             continue;
         cop__rankset_drop(&group->watched, id);
@@ -313,9 +244,10 @@ bool cop__agree_group_survey(struct cop_node *node, struct cop__agree_group *gro
     }
     for (uint32_t i = 0; i < changes; i++) {
         const struct cop__entry *entry = cop__view_change(node->view, i);
-        cop_rank rank = rank_of(group, entry->id);
+        cop_rank rank = cop__agree_group_rank_of(group, entry->id);
         if (rank == COP_RANK_NONE ||
-            cop_view_has(node->view, entry->id, group->members[rank].incarnation))
+            cop_view_has(node->view, entry->id,
+                         cop__agree_group_life(group, rank).incarnation))
             continue;
         gone[count++] = (struct cop__gone){rank, entry->since};
     }
@@ -333,7 +265,7 @@ bool cop__agree_group_survey(struct cop_node *node, struct cop__agree_group *gro
 void cop__agree_group_watch(struct cop_node *node, struct cop__agree_group *group,
                             cop_rank rank)
 {
-    cop_id id = group->members[rank].id;
+    cop_id id = cop__agree_group_life(group, rank).id;
     if (cop__rankset_has(&group->watched, id))
         return;
     if (cop__rankset_put(&group->watched, id))
@@ -353,7 +285,7 @@ struct cop__agreement *cop__agree_group_at(const struct cop__agree_group *group,
 
 bool cop__agree_group_may_open(const struct cop__agree_group *group, uint64_t number)
 {
-    return number >= group->oldest && number < group->called + group->ring_size / 2;
+    return number >= group->oldest && number < group->called + group->ahead;
 }
 
 void cop__agree_group_settle(struct cop_node *node, struct cop__agree_group *group,
@@ -392,14 +324,48 @@ static bool is_dense(const struct cop__agree_group *group)
            cop__shape_row(group->shape.kind)->rebalance == COP__REBALANCE_DENSE;
 }
 
+/* By doubling: numbers that have different slots keep different slots. */
+static int grow_ring(struct cop__agree_group *group)
+{
+    uint32_t size = 2 * group->ring_size;
+    struct cop__agreement **ring = calloc(size, sizeof(struct cop__agreement *));
+    if (!ring)
+        return COP_ENOMEM;
+    for (uint32_t i = 0; i < group->ring_size; i++)
+        if (group->ring[i])
+            ring[group->ring[i]->number % size] = group->ring[i];
+    free(group->ring);
+    group->ring = ring;
+    group->ring_size = size;
+    return 0;
+}
+
+/* The slot of a number, which is empty or has it; NULL: another one is there. Those that are
+ * kept are less than twice `ahead` apart (G12), and in most groups much less. */
+static struct cop__agreement **slot_of(struct cop_node *node,
+                                       struct cop__agree_group *group, uint64_t number)
+{
+    for (;;) {
+        struct cop__agreement **slot = &group->ring[number % group->ring_size];
+        if (!*slot || (*slot)->number == number)
+            return slot;
+        if (group->ring_size >= 2 * group->ahead)
+            return NULL;
+        if (grow_ring(group)) {
+            cop__fail(node, COP_ENOMEM);
+            return NULL;
+        }
+    }
+}
+
 struct cop__agreement *cop__agree_group_open(struct cop_node *node,
                                              struct cop__agree_group *group,
                                              uint64_t number)
 {
-    struct cop__agreement **slot = &group->ring[number % group->ring_size];
     struct cop__failed *base;
-    if (*slot) /* G12: nothing that is still kept is so far away */
-        return (*slot)->number == number ? *slot : NULL;
+    struct cop__agreement **slot = slot_of(node, group, number);
+    if (!slot || *slot)
+        return slot ? *slot : NULL;
     if (!find_base(group, number, &base))
         return NULL;
     struct cop__agreement *agreement = calloc(1, sizeof *agreement);
@@ -438,5 +404,6 @@ void cop__agreement_shrink(struct cop__agreement *agreement)
     agreement->lock = NULL;
     agreement->order = (struct cop_ranks){0};
     agreement->child_count = agreement->lost_count = agreement->asked_count = 0;
+    agreement->first_open = 0;
     agreement->empty_count = 0;
 }

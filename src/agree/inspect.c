@@ -150,7 +150,7 @@ size_t cop__agree_bytes(const struct cop_node *node)
                  agree->over_capacity * sizeof *agree->over;
     for (uint32_t i = 0; i < agree->group_count; i++) {
         const struct cop__agree_group *group = agree->groups[i];
-        sum += sizeof *group + group->count * sizeof *group->members +
+        sum += sizeof *group + group->span_count * sizeof *group->spans +
                group->gone_count * sizeof *group->gone +
                group->ring_size * sizeof(struct cop__agreement *) +
                group->watched.capacity * sizeof(cop_id);

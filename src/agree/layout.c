@@ -37,6 +37,13 @@ cop_rank cop__agreement_place(const struct cop__agreement *agreement, cop_rank r
     return agreement->dense ? rank - cop_dead_below(&dead, rank) : rank;
 }
 
+struct cop_life cop__agreement_life(const struct cop__agreement *agreement,
+                                    cop_rank place)
+{
+    return cop__agree_group_life(agreement->group,
+                                 cop__agreement_rank(agreement, place));
+}
+
 /*
  * The tree as it was laid: its sub-trees are what votes speak for. Where it is not laid anew
  * the places of those who failed are empty, and it is mended around them to begin with.
@@ -276,6 +283,7 @@ static int place_children(struct cop__agreement *agreement)
     sort(children, agreement->order.count);
     agreement->children = children;
     agreement->child_count = agreement->order.count;
+    agreement->first_open = 0;
     carry_over(agreement, old, count);
     return 0;
 }

@@ -49,9 +49,9 @@ static void send_locks(struct cop_node *node, struct cop__agreement *agreement)
     };
     struct cop_buf *payload = cop__encode_lock(&lock);
     for (uint32_t i = 0; i < agreement->order.count && payload; i++) {
-        cop_rank rank = cop__agreement_rank(agreement, agreement->order.items[i]);
-        const struct cop_life *life = &agreement->group->members[rank];
-        cop__emit_send(node, life->id, life->incarnation, COP__KIND_LOCK,
+        struct cop_life life =
+            cop__agreement_life(agreement, agreement->order.items[i]);
+        cop__emit_send(node, life.id, life.incarnation, COP__KIND_LOCK,
                        cop_buf_ref(payload));
     }
     if (!payload)
@@ -61,15 +61,14 @@ static void send_locks(struct cop_node *node, struct cop__agreement *agreement)
 
 static void acknowledge(struct cop_node *node, struct cop__agreement *agreement)
 {
-    const struct cop_life *life =
-        &agreement->group->members[cop__agreement_rank(agreement, agreement->parent)];
+    struct cop_life life = cop__agreement_life(agreement, agreement->parent);
     struct cop__msg_locked locked = {
         .group = agreement->group->number,
         .number = agreement->number,
         .round = agreement->round,
     };
     agreement->kept = true;
-    cop__emit_send(node, life->id, life->incarnation, COP__KIND_LOCKED,
+    cop__emit_send(node, life.id, life.incarnation, COP__KIND_LOCKED,
                    cop__encode_locked(&locked));
 }
 

@@ -10,6 +10,7 @@
  * Inside agree/. Who does what:
  *   agree.c      the layer: requests, timers, what came too early
  *   group.c      groups, and the ring of their agreements
+ *   members.c    who is in a group
  *   layout.c     the tree of an agreement in the view that is installed
  *   vote.c       up: votes, and what a root makes of them
  *   decide.c     down: decisions, and telling the application
@@ -91,6 +92,7 @@ struct cop__agreement {
     uint32_t empty_count;
     struct cop__child *children; /* by place */
     uint32_t child_count;
+    uint32_t first_open;           /* all children before this one have voted */
     struct cop_ranks order;        /* the same places, as a broadcast sends */
     struct cop_buf *lock;          /* STRICT: a decision that I keep */
     cop_epoch lock_round;          /* in which I was told to */
@@ -100,6 +102,13 @@ struct cop__agreement {
     struct cop__peer_asked *asked; /* TREE, LINEAR: in the round `asked_round` */
     uint32_t asked_count;
     cop_epoch asked_round;
+};
+
+/* Members whose ids follow each other, in lives of the same number, from a rank on. */
+struct cop__stretch {
+    cop_rank rank;
+    cop_id id;
+    cop_incarnation incarnation;
 };
 
 /* The operation of the last agreement of a group, that all are done with it (G13). Not one
@@ -115,10 +124,11 @@ struct cop__agreement {
 
 struct cop__agree_group {
     uint64_t number;
-    uint64_t digest; /* of all that must be the same at all members */
-    struct cop_life *members;
-    uint32_t count;
-    cop_rank rank; /* mine */
+    uint64_t digest;            /* of all that must be the same at all members */
+    struct cop__stretch *spans; /* of its members, ascending */
+    uint32_t span_count;
+    uint32_t count; /* of members */
+    cop_rank rank;  /* mine */
     enum cop_algorithm algorithm;
     struct cop_shape shape;
     uint32_t window;
@@ -130,6 +140,7 @@ struct cop__agree_group {
     struct cop_ranks watched;     /* ids */
     struct cop__agreement **ring; /* by number; NULL: not open, or over */
     uint32_t ring_size;
+    uint32_t ahead;  /* of the last call: how far others may be */
     uint64_t oldest; /* all before it are over */
     bool closing;    /* this member is done with it */
     bool closed;     /* and so is everybody: it goes at the end of the step */
@@ -183,9 +194,6 @@ struct cop__agree_group *cop__agree_group_find(const struct cop_node *node,
 int cop__agree_group_create(struct cop_node *node,
                             const struct cop_agree_group *options);
 void cop__agree_group_free(struct cop_node *node, struct cop__agree_group *group);
-/* COP_RANK_NONE: not in it. */
-cop_rank cop__agree_group_rank(const struct cop__agree_group *group, cop_id id,
-                               cop_incarnation incarnation);
 /* Finds out who is gone; whether that is another list than before. */
 bool cop__agree_group_survey(struct cop_node *node, struct cop__agree_group *group);
 /* Keeps a connection to a member as long as the group and the member are there. */
@@ -212,12 +220,31 @@ bool cop__failed_has(const struct cop__failed *failed, cop_rank rank);
 /* The union with a list of ranks from a message. NULL: no memory. */
 struct cop__failed *cop__failed_add(struct cop__failed *base, struct cop__list ranks);
 
+/* ---- members.c ------------------------------------------------------------------- */
+
+/* Who is in it, as the options say, and which of them this is. COP_EINVAL: not possible. */
+int cop__agree_group_read(const struct cop_node *node,
+                          const struct cop_agree_group *options,
+                          struct cop__agree_group *group);
+void cop__agree_group_digest(const struct cop__agree_group *group,
+                             struct cop__digest *digest);
+struct cop_life cop__agree_group_life(const struct cop__agree_group *group,
+                                      cop_rank rank);
+/* COP_RANK_NONE: not in it. */
+cop_rank cop__agree_group_rank(const struct cop__agree_group *group, cop_id id,
+                               cop_incarnation incarnation);
+/* The same in whichever life. */
+cop_rank cop__agree_group_rank_of(const struct cop__agree_group *group, cop_id id);
+
 /* ---- layout.c -------------------------------------------------------------------- */
 
 /* Lays the tree out in the present view. Votes that still hold are kept. */
 void cop__agreement_lay(struct cop_node *node, struct cop__agreement *agreement);
 cop_rank cop__agreement_rank(const struct cop__agreement *agreement, cop_rank place);
 cop_rank cop__agreement_place(const struct cop__agreement *agreement, cop_rank rank);
+/* Who has a place. */
+struct cop_life cop__agreement_life(const struct cop__agreement *agreement,
+                                    cop_rank place);
 /* The place of the first root: who decides in the two-phase algorithms. */
 cop_rank cop__agreement_coordinator(const struct cop__agreement *agreement);
 /* The last view that lost somebody whose loss a vote of this place does not survive: who is
@@ -243,7 +270,7 @@ enum { COP__HELD_DECISION = 1, COP__HELD_LOCK = 2 };
 void cop__agreement_advance(struct cop_node *node, struct cop__agreement *agreement);
 /* Sends what I hold to my parent: my vote, or a decision that I heard from below. */
 void cop__agreement_cast(struct cop_node *node, struct cop__agreement *agreement);
-bool cop__agreement_all_voted(const struct cop__agreement *agreement);
+bool cop__agreement_all_voted(struct cop__agreement *agreement);
 
 /* ---- decide.c -------------------------------------------------------------------- */
 

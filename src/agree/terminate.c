@@ -51,15 +51,15 @@ static int list_tops(struct cop__agreement *agreement)
 static void send_query(struct cop_node *node, struct cop__agreement *agreement,
                        cop_rank place)
 {
-    cop_rank rank = cop__agreement_rank(agreement, place);
-    const struct cop_life *life = &agreement->group->members[rank];
+    struct cop_life life = cop__agreement_life(agreement, place);
     struct cop__msg_query query = {
         .group = agreement->group->number,
         .number = agreement->number,
         .round = agreement->round,
     };
-    cop__agree_group_watch(node, agreement->group, rank);
-    cop__emit_send(node, life->id, life->incarnation, COP__KIND_QUERY,
+    cop__agree_group_watch(node, agreement->group,
+                           cop__agreement_rank(agreement, place));
+    cop__emit_send(node, life.id, life.incarnation, COP__KIND_QUERY,
                    cop__encode_query(&query));
 }
 
@@ -88,8 +88,7 @@ void cop__agreement_terminate(struct cop_node *node, struct cop__agreement *agre
 static void answer(struct cop_node *node, const struct cop__agreement *agreement,
                    cop_rank to, cop_epoch round)
 {
-    const struct cop_life *life =
-        &agreement->group->members[cop__agreement_rank(agreement, to)];
+    struct cop_life life = cop__agreement_life(agreement, to);
     struct cop__msg_standing standing = {
         .group = agreement->group->number,
         .number = agreement->number,
@@ -98,7 +97,7 @@ static void answer(struct cop_node *node, const struct cop__agreement *agreement
     if (agreement->decision)
         standing.decision =
             (struct cop__bytes){agreement->decision->data, agreement->decision->length};
-    cop__emit_send(node, life->id, life->incarnation, COP__KIND_STANDING,
+    cop__emit_send(node, life.id, life.incarnation, COP__KIND_STANDING,
                    cop__encode_standing(&standing));
 }
 

@@ -21,12 +21,13 @@
  *                       answer is the decision, or there is none yet and it gathers
  */
 
-bool cop__agreement_all_voted(const struct cop__agreement *agreement)
+/* Who has voted has done so until the tree is laid again: each child is passed once. */
+bool cop__agreement_all_voted(struct cop__agreement *agreement)
 {
-    for (uint32_t i = 0; i < agreement->child_count; i++)
-        if (!agreement->children[i].voted)
-            return false;
-    return true;
+    while (agreement->first_open < agreement->child_count &&
+           agreement->children[agreement->first_open].voted)
+        agreement->first_open++;
+    return agreement->first_open == agreement->child_count;
 }
 
 /* ---- what I know of suspects ----------------------------------------------------- */
@@ -36,11 +37,10 @@ static bool is_doubted(const struct cop_node *node,
                        const struct cop__agree_group *group,
                        const struct cop__belief *belief)
 {
-    cop_rank rank = cop__agree_group_rank(group, belief->id,
-                                          cop_view_incarnation(node->view, belief->id));
-    return rank != COP_RANK_NONE && belief->id != node->self &&
-           cop_view_has(node->view, belief->id, group->members[rank].incarnation) &&
-           cop__roster_has_lost(node, belief->id, group->members[rank].incarnation);
+    cop_incarnation life = cop_view_incarnation(node->view, belief->id);
+    return cop__agree_group_rank(group, belief->id, life) != COP_RANK_NONE &&
+           belief->id != node->self && cop_view_has(node->view, belief->id, life) &&
+           cop__roster_has_lost(node, belief->id, life);
 }
 
 static bool has_doubts(const struct cop_node *node,
@@ -123,9 +123,9 @@ static void send_vote(struct cop_node *node, struct cop__agreement *agreement,
         vote.value = (struct cop__bytes){share->value->data, share->value->length};
     if (held)
         vote.held = (struct cop__bytes){held->data, held->length};
-    cop_rank rank = cop__agreement_rank(agreement, agreement->parent);
-    cop__emit_send(node, group->members[rank].id, group->members[rank].incarnation,
-                   COP__KIND_VOTE, cop__encode_vote(&vote));
+    struct cop_life parent = cop__agreement_life(agreement, agreement->parent);
+    cop__emit_send(node, parent.id, parent.incarnation, COP__KIND_VOTE,
+                   cop__encode_vote(&vote));
     cop_buf_unref(doubts);
 }
 

@@ -42,6 +42,19 @@ uint64_t cop__agree_token(uint64_t group, uint64_t number)
     return COP__AGREE_TOKEN + (group << 24) + number;
 }
 
+uint32_t cop__agree_rank(const struct cop_life *members, uint32_t count, cop_id id)
+{
+    uint32_t low = 0, high = count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (members[middle].id < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < count && members[low].id == id ? low : COP_RANK_NONE;
+}
+
 /* ---- groups ---------------------------------------------------------------------- */
 
 static struct group *add_group(struct state *state, struct cop_sim *sim,
@@ -66,23 +79,26 @@ static struct group *add_group(struct state *state, struct cop_sim *sim,
         words[agree->plain ? 0 : i / COP__AGREE_PER_WORD] =
             agree->plain ? 1 : UINT64_C(1) << 4 * (i % COP__AGREE_PER_WORD);
     }
-    group->options = (struct cop_agree_group){.number = number,
-                                              .members = group->members,
-                                              .count = n,
-                                              .algorithm = agree->algorithm,
-                                              .window = agree->window,
-                                              .keep_tree = agree->keep_tree,
-                                              .promote = agree->promote};
+    /* Who makes it before anything can have changed need not list the members. */
+    bool at_once = agree->plain && agree->gap_ns == 0 && view == sim->view;
+    group->options =
+        (struct cop_agree_group){.number = number,
+                                 .members = at_once ? NULL : group->members,
+                                 .count = n,
+                                 .algorithm = agree->algorithm,
+                                 .window = agree->window,
+                                 .keep_tree = agree->keep_tree,
+                                 .promote = agree->promote};
     state->count++;
     return group;
 }
 
 static uint32_t rank_in(const struct group *group, cop_id id, cop_incarnation life)
 {
-    for (uint32_t i = 0; i < group->options.count; i++)
-        if (group->members[i].id == id && group->members[i].incarnation == life)
-            return i;
-    return COP_RANK_NONE;
+    uint32_t rank = cop__agree_rank(group->members, group->options.count, id);
+    return rank != COP_RANK_NONE && group->members[rank].incarnation == life
+               ? rank
+               : COP_RANK_NONE;
 }
 
 /* ---- submitting ------------------------------------------------------------------ */

@@ -32,6 +32,12 @@ struct part {
     uint64_t digest; /* of what it returned */
 };
 
+/* What all of them did: enough as long as all who return say the same. */
+struct tally {
+    uint64_t digest; /* of the first result */
+    bool some, mixed;
+};
+
 struct group {
     uint64_t number;
     struct cop_life *members;
@@ -39,8 +45,9 @@ struct group {
     enum cop_algorithm algorithm;
     bool promote;
     struct part *parts; /* agreement by agreement */
-    bool *freed;        /* by member */
-    uint8_t *known;     /* by agreement, caller, member: known to be dead at the call */
+    struct tally *tallies;
+    bool *freed;    /* by member */
+    uint8_t *known; /* by agreement, caller, member: known to be dead at the call */
     uint32_t agreements;
 };
 
@@ -58,6 +65,7 @@ static void fini(void *of)
     for (uint32_t i = 0; i < state->count; i++) {
         free(state->groups[i].members);
         free(state->groups[i].parts);
+        free(state->groups[i].tallies);
         free(state->groups[i].freed);
         free(state->groups[i].known);
     }
@@ -79,10 +87,10 @@ static struct group *find_group(struct state *state, uint64_t number)
 
 static uint32_t rank_in(const struct group *group, cop_id id, cop_incarnation life)
 {
-    for (uint32_t i = 0; i < group->count; i++)
-        if (group->members[i].id == id && group->members[i].incarnation == life)
-            return i;
-    return COP_RANK_NONE;
+    uint32_t rank = cop__agree_rank(group->members, group->count, id);
+    return rank != COP_RANK_NONE && group->members[rank].incarnation == life
+               ? rank
+               : COP_RANK_NONE;
 }
 
 /* NULL if there is none, or more than one: where every side of a split goes on, epochs do not
@@ -159,15 +167,20 @@ static bool make_room(struct cop_sim *sim, struct group *group, uint64_t number)
     struct part *parts = realloc(group->parts, more * n * sizeof(*parts));
     if (parts)
         group->parts = parts;
+    struct tally *tallies = realloc(group->tallies, more * sizeof(*tallies));
+    if (tallies)
+        group->tallies = tallies;
     uint8_t *known = small ? realloc(group->known, more * n * n) : NULL;
     if (known)
         group->known = known;
-    if (!parts || (small && !known)) {
+    if (!parts || !tallies || (small && !known)) {
         cop_sim_fail(sim, "sim", "out of memory");
         return false;
     }
     memset(parts + group->agreements * n, 0,
            (more - group->agreements) * n * sizeof(*parts));
+    memset(tallies + group->agreements, 0,
+           (more - group->agreements) * sizeof(*tallies));
     if (small)
         memset(known + group->agreements * n * n, 0,
                (more - group->agreements) * n * n);
@@ -192,7 +205,13 @@ static void note_group(struct state *state, struct cop_sim *sim,
         cop_sim_fail(sim, "sim", "out of memory");
         return;
     }
-    memcpy(group->members, made->members, made->count * sizeof(*group->members));
+    cop_id id = COP_ID_NONE;
+    for (uint32_t i = 0; i < made->count; i++) {
+        id = cop_view_next(sim->view, id);
+        group->members[i] =
+            made->members ? made->members[i]
+                          : (struct cop_life){id, cop_view_incarnation(sim->view, id)};
+    }
     group->number = made->number;
     group->count = made->count;
     group->algorithm = made->algorithm;
@@ -332,7 +351,11 @@ static void check_same(const struct state *state, struct cop_sim *sim,
                        const struct group *group, uint64_t number, uint32_t rank)
 {
     const struct part *mine = part_of(group, number, rank);
-    for (uint32_t i = 0; i < group->count; i++) {
+    struct tally *tally = &group->tallies[number - 1];
+    if (!tally->some)
+        *tally = (struct tally){.digest = mine->digest, .some = true};
+    tally->mixed |= tally->digest != mine->digest;
+    for (uint32_t i = 0; i < group->count && tally->mixed; i++) {
         const struct part *other = part_of(group, number, i);
         if (i == rank || !other->returned || !is_result(other->status) ||
             other->digest == mine->digest)
@@ -443,19 +466,17 @@ static void on_complete(void *of, struct cop_sim *sim, cop_id id, uint64_t token
                      (unsigned long long)group->number);
     part->returned = true;
     part->status = status;
-    part->excused = sim->config.agree.timeout_ns != 0 || !cop__faults_over(sim) ||
-                    (sim->calm && sim->now < sim->calm_at + SOON);
-    if (!is_result(status))
+    if (!is_result(status)) {
+        part->excused = sim->config.agree.timeout_ns != 0 || !cop__faults_over(sim) ||
+                        (sim->calm && sim->now < sim->calm_at + SOON);
         return;
+    }
     if (!result || cop_agreed(result, &agreed) != 0) {
         cop_sim_fail(sim, "A1", "a result that cannot be read");
         return;
     }
     part->digest = digest_result(status, &agreed);
-    bool first = true;
-    for (uint32_t i = 0; i < group->count && first; i++)
-        first = i == rank || !part_of(group, number, i)->returned;
-    sim->agreements += first;
+    sim->agreements += !group->tallies[number - 1].some;
     check_same(state, sim, group, number, rank);
     check_result(state, sim, group, rank, status, &agreed);
     cop_agreed_free(&agreed);

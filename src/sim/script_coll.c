@@ -116,7 +116,9 @@ static bool parse_option(struct cop__words *words, struct cop_sim_action *action
         *good = parse_shape(words, &action->request.shape);
     } else if (cop__word_is(words, "mischief")) {
         *good = cop__word_number(words, "mischief", COP_SIM_MISCHIEF_ALL, &mischief);
-        action->mischief = *good ? (uint32_t)mischief : 0;
+        action->mischief |= *good ? (uint32_t)mischief : 0;
+    } else if (cop__word_is(words, "prompt")) {
+        action->mischief |= COP_SIM_PROMPT;
     } else if (cop__word_is(words, "bulk")) {
         *good = parse_bulk(words, &action->coll);
     } else {
@@ -179,7 +181,10 @@ static void print_bcast(const struct cop_sim_action *action, char *out, size_t s
     used = put_time(out, size, used, "timeout", action->request.timeout_ns);
     used = put_time(out, size, used, "service-time", action->coll.service_ns);
     used = put_shape(out, size, used, &action->request.shape);
-    used = put_number(out, size, used, "mischief", action->mischief);
+    used = put_number(out, size, used, "mischief",
+                      action->mischief & COP_SIM_MISCHIEF_ALL);
+    if ((action->mischief & COP_SIM_PROMPT) && used < size)
+        used += (size_t)snprintf(out + used, size - used, " prompt");
     for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
         if ((action->coll.flags & flags[i].flag) && used < size)
             used += (size_t)snprintf(out + used, size - used, " %s", flags[i].word);

@@ -107,6 +107,9 @@ static void on_trace(void *context, const char *line)
     config->trace(config->context, line);
 }
 
+/* Above so many nodes what each keeps is not looked at: a root may have all others below it. */
+#define LOOKED_AT_MAX 4096u
+
 static int make(struct run *run)
 {
     /* Only needed until cop_sim_create returns. */
@@ -118,8 +121,10 @@ static int make(struct run *run)
         cop_sim_checker_node(),  cop_sim_checker_member(), cop_sim_checker_letter(),
         cop_sim_checker_guard(), cop_sim_checker_drain(),  NULL};
     const struct cop_sim_checker *const agreeing[] = {
-        cop_sim_checker_node(),  cop_sim_checker_member(), cop_sim_checker_letter(),
-        cop_sim_checker_agree(), cop__agree_app(),         NULL};
+        cop_sim_checker_agree(),  cop__agree_app(),         cop_sim_checker_node(),
+        cop_sim_checker_member(), cop_sim_checker_letter(), NULL};
+    const struct cop_sim_checker *const agreeing_many[] = {cop_sim_checker_agree(),
+                                                           cop__agree_app(), NULL};
     const struct cop_sim_checker *const streaming[] = {
         cop_sim_checker_node(),   cop_sim_checker_member(), cop_sim_checker_letter(),
         cop_sim_checker_stream(), cop_sim_stream_app(),     NULL};
@@ -128,15 +133,16 @@ static int make(struct run *run)
     config.viewed = on_view;
     config.trace = config.trace ? on_trace : NULL;
     config.context = run;
+    bool many = config.nodes > LOOKED_AT_MAX;
     if ((config.agree.count > 0 || config.stream.waves > 0) &&
         config.quorum == COP_QUORUM_FIXED)
         return COP_EINVAL;
     if (!config.checkers)
         config.checkers = run_is_collective(run)              ? collective
                           : config.quorum == COP_QUORUM_FIXED ? checkers
-                          : config.agree.count                ? agreeing
-                          : config.stream.waves               ? streaming
-                                                              : with_views;
+                          : config.agree.count  ? many ? agreeing_many : agreeing
+                          : config.stream.waves ? streaming
+                                                : with_views;
     return cop_sim_create(&config, &run->sim);
 }
 
@@ -295,6 +301,7 @@ static void conclude(struct run *run)
     report->agreements = run->sim->agreements;
     report->deaths = run->sim->deaths;
     report->agree_ns = run->sim->agree_ns;
+    report->told_ns = run->sim->told;
     report->outputs = run->sim->outputs;
     report->complete = run->sim->complete;
     report->stats = *cop_sim_stats(run->sim);

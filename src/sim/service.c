@@ -11,7 +11,7 @@
  * The service that simulated nodes have. A request carries what is to be done with it; a reply
  * is the fingerprint of the member's id, so that a sum shows who is in it. Some members reply
  * at once, some when they hear that nothing more comes from below, as the request draws. What
- * they do wrong is drawn too.
+ * they do wrong is drawn too. A request that is about nothing but time asks them to be prompt.
  */
 #define SERVICE 1u
 #define JOB_BYTES 20u
@@ -77,6 +77,13 @@ static uint64_t draw(const struct cop_sim *sim, const struct cop__job *job, cop_
 {
     return cop_sim_draw(sim, COP__PLACE_SERVICE, job->token * 65536 + job->root,
                         (uint64_t)id << 8 | what, bound);
+}
+
+/* How long a service takes: less than `bound`. */
+static cop_time draw_time(const struct cop_sim *sim, const struct cop__job *job,
+                          cop_id id, uint32_t what, cop_time bound)
+{
+    return job->mischief & COP_SIM_PROMPT ? 0 : draw(sim, job, id, what, bound);
 }
 
 bool cop__service_errs(const struct cop_sim *sim, const struct cop__job *job, cop_id id,
@@ -224,7 +231,7 @@ static uint32_t replies(struct cop_sim *sim, cop_id id, uint64_t handle,
 {
     struct cop__answer answer = {.kind = COP_REQUEST_REPLY, .handle = handle};
     answer.value = value;
-    answer.delay_ns = draw(sim, job, id, 101, SPREAD_NS);
+    answer.delay_ns = draw_time(sim, job, id, 101, SPREAD_NS);
     if (cop__service_errs(sim, job, id, COP_SIM_REPLIES_LATE))
         answer.delay_ns = draw(sim, job, id, 102, LATE_NS);
     if (cop__service_errs(sim, job, id, COP_SIM_NEVER_REPLIES))
@@ -255,6 +262,7 @@ static uint32_t on_run(struct cop_sim *sim, cop_id id, const struct cop_upcall *
                        struct cop__answer out[COP__ANSWERS_MAX])
 {
     bool at_once = job->heal && (sim->config.nodes > REMEMBERED_NODES ||
+                                 (job->mischief & COP_SIM_PROMPT) ||
                                  draw(sim, job, id, 104, 2) == 0);
     if (at_once)
         return replies(sim, id, upcall->handle, job, cop_probe_fingerprint(id), out);
@@ -289,7 +297,8 @@ static uint32_t on_bulk(struct cop_sim *sim, cop_id id, const struct cop_upcall 
         .value = job->token,
         .offset = upcall->offset,
         .length = upcall->length,
-        .delay_ns = draw(sim, job, id, 107, 3) ? 0 : draw(sim, job, id, 108, SPREAD_NS),
+        .delay_ns =
+            draw(sim, job, id, 107, 3) ? 0 : draw_time(sim, job, id, 108, SPREAD_NS),
     };
     if (at_root && late && cop__service_errs(sim, job, id, COP_SIM_SOURCE_FAILS))
         out[0].status = COP_EIO;
@@ -332,7 +341,8 @@ uint32_t cop__service_answers(struct cop_sim *sim, cop_id id,
     if (upcall->kind == COP_UPCALL_CHECK) {
         out[0] =
             (struct cop__answer){.kind = COP_REQUEST_CHECKED, .handle = upcall->handle};
-        out[0].delay_ns = draw(sim, &job, id, 105, 4) ? 0 : SPREAD_NS;
+        if (!(job.mischief & COP_SIM_PROMPT) && draw(sim, &job, id, 105, 4) == 0)
+            out[0].delay_ns = SPREAD_NS;
         if (cop__service_errs(sim, &job, id, COP_SIM_REFUSES))
             out[0].status = COP_EREFUSED;
         else if (upcall->flags & COP_BCAST_BULK)
@@ -398,6 +408,8 @@ void cop__service_upcall(struct cop_sim *sim, cop_id id,
         return;
     }
     cop__sim_after_upcall(sim, id, &upcall);
+    if (upcall.kind == COP_UPCALL_RUN)
+        sim->told = sim->now;
     if (sim->config.upcall) {
         sim->config.upcall(sim->config.context, sim, id, &upcall);
         return;

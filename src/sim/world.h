@@ -168,6 +168,7 @@ struct cop_sim {
     uint32_t newcomer_count, newcomer_capacity;
 
     struct cop__ask ask;
+    cop_time told;           /* when a service was last told to run */
     struct cop__work *works; /* requests that services are working on */
     uint32_t work_count, work_capacity;
 
@@ -314,6 +315,8 @@ bool cop__coll_token(const struct cop_sim *sim, cop_id id, uint64_t token);
 #define COP__AGREE_PER_WORD 16u
 #define COP__AGREE_FOREVER (UINT64_C(100000) * COP_SEC)
 uint64_t cop__agree_token(uint64_t group, uint64_t number);
+/* The place of an id in a list that is sorted by id, in whichever life; or COP_RANK_NONE. */
+uint32_t cop__agree_rank(const struct cop_life *members, uint32_t count, cop_id id);
 const struct cop_sim_checker *cop__agree_app(void);
 
 /* ---- stream_app.c ---------------------------------------------------------------- */

@@ -283,28 +283,44 @@ static uint64_t messages(const struct cop_sim_report *report)
     return sum;
 }
 
-/* Without failures: as many messages as the baseline, and as much time. */
+/* So many agreements of n in a tree; what they cost in messages and in time. */
+static struct cop_sim_report cost(uint32_t n, const char *shape, const char *algorithm)
+{
+    char text[256];
+    snprintf(text, sizeof(text),
+             "nodes %u\nshape %s\nseed 1\nviews none\nflags quiet\n"
+             "net loggp 10us 1us 1us 1000\nagree %s count 20 plain\n",
+             (unsigned)n, shape, algorithm);
+    struct cop_sim_report report = run(text);
+    assert_int_equal(report.agreements, 20);
+    return report;
+}
+
+/* Without failures: exactly as many messages as the baseline, of each kind, as many bytes, and
+ * as much time. */
 static void test_costs_what_allreduce_costs(void **state)
 {
+    static const uint32_t sizes[] = {2, 8, 37, 64, 512};
+    static const char *const shapes[] = {"knomial:2", "kary:4"};
     (void)state;
-    static const char *const names[] = {"allreduce", "early", "tree", "linear"};
-    cop_time baseline = 0;
-    for (int i = 0; i < 4; i++) {
-        char text[256];
-        snprintf(text, sizeof(text),
-                 "nodes 37\nshape knomial:2\nseed 1\nviews none\nflags quiet\n"
-                 "net loggp 10us 1us 1us 1000\nagree %s count 20 plain\n",
-                 names[i]);
-        struct cop_sim_report report = run(text);
-        assert_int_equal(report.agreements, 20);
-        assert_int_equal(messages(&report), 20 * 2 * 36);
-        baseline = i == 0 ? report.agree_ns : baseline;
-        if (i < 3)
-            assert_int_equal(report.agree_ns, baseline);
-    }
-    struct cop_sim_report strict =
-        run("nodes 37\nshape knomial:2\nseed 1\nviews none\nflags quiet\n"
-            "agree strict count 20 plain\n");
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+        for (size_t j = 0; j < sizeof(shapes) / sizeof(shapes[0]); j++) {
+            struct cop_sim_report base = cost(sizes[i], shapes[j], "allreduce");
+            struct cop_sim_report early = cost(sizes[i], shapes[j], "early");
+            struct cop_sim_report tree = cost(sizes[i], shapes[j], "tree");
+            assert_int_equal(messages(&base), 20 * 2 * (sizes[i] - 1));
+            assert_memory_equal(early.stats.sent, base.stats.sent,
+                                sizeof(base.stats.sent));
+            assert_memory_equal(tree.stats.sent, base.stats.sent,
+                                sizeof(base.stats.sent));
+            assert_int_equal(early.stats.sent_bytes, base.stats.sent_bytes);
+            assert_int_equal(tree.stats.sent_bytes, base.stats.sent_bytes);
+            assert_int_equal(early.agree_ns, base.agree_ns);
+            assert_int_equal(tree.agree_ns, base.agree_ns);
+        }
+    struct cop_sim_report linear = cost(37, "knomial:2", "linear");
+    assert_int_equal(messages(&linear), 20 * 2 * 36);
+    struct cop_sim_report strict = cost(37, "knomial:2", "strict");
     assert_int_equal(messages(&strict), 20 * 4 * 36);
 }
 

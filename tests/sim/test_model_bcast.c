@@ -110,6 +110,29 @@ static void test_against_the_simulator(void **state)
             }
 }
 
+/* The same as a script, which needs no service of ours, at a size that takes a moment. */
+static void test_many(void **state)
+{
+    static const char text[] = "nodes 16384\nshape knomial:2\nseed 1\nflags quiet\n"
+                               "net loggp 2us 0ns 9us 0\nuntil-complete\n"
+                               "at 0ns bcast 0 timeout 1s prompt\n";
+    struct cop_sim_script script;
+    struct cop_sim_report report;
+    char message[256];
+    (void)state;
+    assert_int_equal(cop_sim_script_parse(text, &script, message, sizeof(message)), 0);
+    script.config.flags &= ~(uint32_t)COP_SIM_CHECK;
+    char *printed = cop_sim_script_print(&script);
+    assert_non_null(strstr(printed, " prompt"));
+    free(printed);
+    assert_int_equal(cop_sim_script_run(&script, &report), 0);
+    cop_sim_script_free(&script);
+    assert_int_equal(report.answered, 16384);
+    struct model_bcast point = predict("knomial:2", 16384, 1);
+    assert_int_equal(report.told_ns, point.last_ns);
+    assert_true(report.completed_ns > report.told_ns);
+}
+
 /* The three cases, by the formula: a leaf at level x of 2^k has it after x l + (k - x) o. */
 static void test_three_cases(void **state)
 {
@@ -148,6 +171,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_three_cases),
+        cmocka_unit_test(test_many),
         cmocka_unit_test(test_bound),
         cmocka_unit_test(test_against_the_simulator),
     };
