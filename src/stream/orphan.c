@@ -85,7 +85,7 @@ static cop_id choose(const struct cop_node *node, const struct cop__network *net
 
 static void ask(struct cop_node *node, struct cop__network *network, cop_id id)
 {
-    struct cop_buf *news = cop__network_news(node, network);
+    struct cop_buf *news = cop__network_news(node, network, true);
     struct cop_buf *places = news ? cop__network_places(node, network) : NULL;
     if (!places) {
         cop_buf_unref(news);

@@ -369,6 +369,8 @@ void cop__on_wave(struct cop_node *node, const struct cop_frame *frame)
     } else if (!node->failed) {
         pending.value = cop__departed_take(&pending.departed, header->sender,
                                            header->sender_incarnation);
+        if (pending.whole)
+            cop__report_compare(node, stream->network, slot->id, &pending.cover);
         cop__slot_push(node, stream, slot, &pending);
         cop__stream_credit_one(node, stream, slot);
         cop__stream_advance(node, stream);
