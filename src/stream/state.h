@@ -118,6 +118,7 @@ struct cop__stream_slot {
     uint32_t pending_count, pending_first, pending_capacity;
     uint64_t got;      /* packets down that all below it have */
     uint64_t credited; /* the last mark that it was told */
+    uint64_t reached;  /* the last of packets down that it was told */
 };
 
 /* A packet of the front-end. */
@@ -128,6 +129,7 @@ struct cop__packet {
 
 struct cop__stream {
     struct cop__node_timer timer; /* first: SYNC_TIMEOUT */
+    struct cop__node_timer hold;  /* what could go with something else has to go now */
     struct cop__network *network;
     uint64_t number;
     struct cop_buf *definition; /* as it travels */
@@ -164,6 +166,7 @@ struct cop__stream {
     uint64_t down_mark; /* all back-ends have those */
     bool delivered;     /* one has come here */
     uint64_t got_said;
+    cop_time got_since, reached_since; /* there is something to say above, below */
     struct cop__packet *packets; /* from down_mark + 1 on */
     uint32_t packet_count, packet_capacity;
 
@@ -231,6 +234,8 @@ struct cop__streams {
 #define COP__ATTACH_LONGEST COP_SEC
 /* So long one who lives may take to answer. */
 #define COP__ATTACH_PATIENCE (UINT64_C(200) * COP_MSEC)
+/* So long marks wait for a frame to go with. */
+#define COP__HOLD (UINT64_C(2) * COP_MSEC)
 /* So long one who was taken in may keep others waiting until it is asked. */
 #define COP__VIGIL COP_SEC
 /* The root looks for who is missing, at first after this. */
@@ -423,10 +428,14 @@ void cop__stream_down(struct cop_node *node, struct cop__stream *stream,
 /* Sends a child what it has not got. */
 void cop__stream_catch_up(struct cop_node *node, struct cop__stream *stream,
                           cop_id child, uint64_t has);
-/* Says above what all below have. */
+/* Says above what all below have; soon, if no wave does. */
 void cop__stream_got(struct cop_node *node, struct cop__stream *stream);
-/* Takes back what does not hold of all whom the next whole wave covers. */
-void cop__stream_got_less(struct cop_node *node, struct cop__stream *stream);
+/* The same, for a wave that goes up now. */
+uint64_t cop__stream_got_now(struct cop__stream *stream);
+/* Whether there is something to say above or below that may wait for a frame to go with. */
+bool cop__stream_owes_got(const struct cop__stream *stream);
+bool cop__stream_owes_reached(const struct cop__stream *stream);
+void cop__stream_hold(struct cop_node *node, struct cop__node_timer *timer);
 
 /* ---- inspect.c ------------------------------------------------------------------- */
 
