@@ -27,13 +27,26 @@ bool cop__stream_owes_reached(const struct cop__stream *stream)
     return false;
 }
 
+static cop_time patience_of(const struct cop__stream *stream)
+{
+    return stream->patience ? stream->patience : COP__HOLD;
+}
+
 static void wait_from(struct cop_node *node, struct cop__stream *stream,
                       cop_time *since)
 {
     if (*since == 0)
         *since = node->now ? node->now : 1;
     if (!cop__timer_is_running(&stream->hold.timer))
-        cop__timer_set(node, &stream->hold, *since + COP__HOLD);
+        cop__timer_set(node, &stream->hold, *since + patience_of(stream));
+}
+
+/* It went with something else. */
+static void waited_well(struct cop__stream *stream, cop_time *since)
+{
+    if (*since != 0 && patience_of(stream) < COP__HOLD_LONGEST)
+        stream->patience = 2 * patience_of(stream);
+    *since = 0;
 }
 
 /* ---- marks ----------------------------------------------------------------------- */
@@ -201,7 +214,7 @@ void cop__stream_down(struct cop_node *node, struct cop__stream *stream,
     for (uint32_t i = 0; i < stream->slot_count && !node->failed; i++)
         pass_down(node, stream, &stream->slots[i],
                   &stream->packets[stream->packet_count - 1]);
-    stream->reached_since = 0;
+    waited_well(stream, &stream->reached_since);
     cop__stream_got(node, stream);
 }
 
@@ -286,7 +299,7 @@ bool cop__stream_owes_got(const struct cop__stream *stream)
 uint64_t cop__stream_got_now(struct cop__stream *stream)
 {
     stream->got_said = got_by_all(stream);
-    stream->got_since = 0;
+    waited_well(stream, &stream->got_since);
     return stream->got_said;
 }
 
@@ -320,11 +333,14 @@ void cop__stream_hold(struct cop_node *node, struct cop__node_timer *timer)
                                        offsetof(struct cop__stream, hold));
     bool up = !stream->network->is_root && cop__stream_owes_got(stream);
     bool down = cop__stream_owes_reached(stream);
-    if (up && node->now >= stream->got_since + COP__HOLD) {
+    cop_time patience = patience_of(stream);
+    if (up && stream->got_since + patience <= node->now) {
         say_got(node, stream);
         up = false;
+        stream->patience = 0;
     }
-    if (down && node->now >= stream->reached_since + COP__HOLD) {
+    if (down && stream->reached_since + patience <= node->now) {
+        stream->patience = 0;
         for (uint32_t i = 0; i < stream->slot_count && !node->failed; i++)
             if (stream->slots[i].reached < stream->down_mark)
                 send_credit(node, stream, &stream->slots[i]);

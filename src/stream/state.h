@@ -167,6 +167,7 @@ struct cop__stream {
     bool delivered;     /* one has come here */
     uint64_t got_said;
     cop_time got_since, reached_since; /* there is something to say above, below */
+    cop_time patience;                 /* so long that waits; 0: COP__HOLD */
     struct cop__packet *packets; /* from down_mark + 1 on */
     uint32_t packet_count, packet_capacity;
 
@@ -175,6 +176,9 @@ struct cop__stream {
     uint64_t shown;    /* the highest wave that a front-end was told here */
     bool output_whole;
     struct cop_buf *output; /* what it was told last */
+    /* Of the cover: known until it, or the view, is another one. */
+    bool is_surveyed, covers_all;
+    uint32_t covered;
 };
 
 /* ---- networks -------------------------------------------------------------------- */
@@ -234,8 +238,10 @@ struct cop__streams {
 #define COP__ATTACH_LONGEST COP_SEC
 /* So long one who lives may take to answer. */
 #define COP__ATTACH_PATIENCE (UINT64_C(200) * COP_MSEC)
-/* So long marks wait for a frame to go with. */
+/* So long marks wait for a frame to go with: more, the more often one came in time, so that a
+ * timer costs nothing where packets are answered. */
 #define COP__HOLD (UINT64_C(2) * COP_MSEC)
+#define COP__HOLD_LONGEST (UINT64_C(100) * COP_MSEC)
 /* So long one who was taken in may keep others waiting until it is asked. */
 #define COP__VIGIL COP_SEC
 /* The root looks for who is missing, at first after this. */
@@ -411,8 +417,7 @@ void cop__front_attach(struct cop_node *node, struct cop__stream *stream,
 /* The last wave that was made here is for the front-end. */
 void cop__front_output(struct cop_node *node, struct cop__stream *stream);
 void cop__front_moved(struct cop_node *node, struct cop__stream *stream);
-bool cop__stream_is_complete(const struct cop_node *node,
-                             const struct cop__stream *stream);
+bool cop__stream_is_complete(const struct cop_node *node, struct cop__stream *stream);
 
 /* ---- credit.c -------------------------------------------------------------------- */
 

@@ -97,6 +97,7 @@ static void fold(struct cop_node *node, struct cop__stream *stream)
     cop_buf_unref(stream->state);
     stream->state = cop_buf_ref(stream->residue);
     cop__lives_free(&stream->cover);
+    stream->is_surveyed = false;
     cop__departed_free(&stream->all_departed);
     cop__departed_join(node, &stream->all_departed, &stream->departed);
     stream->doubled = false;
