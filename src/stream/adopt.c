@@ -4,6 +4,8 @@
 #include "member/member.h"
 #include "roster/roster.h"
 
+#include <stddef.h>
+
 /* Taking somebody in, and being taken in. */
 
 /* For each stream what a child has to know: number, wave, mark, packets down. */
@@ -33,7 +35,7 @@ struct cop_buf *cop__network_places(struct cop_node *node,
 void cop__adopt_send(struct cop_node *node, struct cop__network *network, cop_id to,
                      uint64_t number)
 {
-    struct cop_buf *news = cop__network_news(node, network);
+    struct cop_buf *news = cop__network_news(node, network, false);
     struct cop_buf *path = cop__network_path_bytes(node, network);
     struct cop_buf *places = cop__network_places(node, network);
     if (news && path && places) {
@@ -59,6 +61,66 @@ void cop__detach_send(struct cop_node *node, uint64_t network, cop_id to,
     cop__roster_send(node, to, COP__KIND_DETACH, cop__encode_detach(&message));
 }
 
+/* ---- those who keep others waiting ----------------------------------------------- */
+
+static uint64_t top_of(const struct cop__stream_slot *slot)
+{
+    return slot->pending_count ? cop__slot_at(slot, slot->pending_count - 1)->wave
+                               : slot->wave;
+}
+
+/* The highest wave of a slot, where a wave of all cannot be made; 0: it can. */
+static uint64_t awaited(const struct cop__stream *stream)
+{
+    uint64_t most = 0;
+    bool waits = stream->dirty;
+    for (uint32_t i = 0; i < stream->slot_count; i++) {
+        waits = waits || !stream->slots[i].heard;
+        if (top_of(&stream->slots[i]) > most)
+            most = top_of(&stream->slots[i]);
+    }
+    return waits ? most + 1 : 0;
+}
+
+static bool keeps_waiting(const struct cop__network *network, uint32_t child)
+{
+    for (uint32_t i = 0; i < network->stream_count; i++) {
+        const struct cop__stream *stream = network->streams[i];
+        const struct cop__stream_slot *slot = &stream->slots[child];
+        uint64_t until = awaited(stream);
+        if (until && !slot->idle && (!slot->heard || top_of(slot) + 1 < until))
+            return true;
+    }
+    return false;
+}
+
+static bool anybody_waits(const struct cop__network *network)
+{
+    for (uint32_t i = 0; i < network->stream_count; i++)
+        if (awaited(network->streams[i]))
+            return true;
+    return false;
+}
+
+/*
+ * One who is in no wave that I have sent is known below me by nobody else, so nobody can tell me
+ * that it is elsewhere by now. I offer it its place again: then it says so itself.
+ */
+void cop__adopt_vigil(struct cop_node *node, struct cop__node_timer *timer)
+{
+    struct cop__network *network =
+        (struct cop__network *)(void *)((char *)timer -
+                                        offsetof(struct cop__network, vigil));
+    for (uint32_t i = 0; i < network->child_count && !node->failed; i++)
+        if (keeps_waiting(network, i))
+            cop__adopt_send(node, network, network->children[i].id,
+                            network->children[i].number);
+    if (anybody_waits(network) && network->child_count > 0)
+        cop__timer_set(node, timer, node->now + COP__VIGIL);
+}
+
+/* ---- taking in ------------------------------------------------------------------- */
+
 /* Who is above me, or was heard of under a later number, cannot be below me. */
 static bool is_above_me(const struct cop__network *network, cop_id id)
 {
@@ -71,12 +133,9 @@ static bool is_above_me(const struct cop__network *network, cop_id id)
 static bool was_reported(const struct cop__network *network,
                          const struct cop__report *report)
 {
-    for (uint32_t i = 0; i < network->report_count; i++) {
-        const struct cop__report *known = &network->reports[i];
-        if (known->id == report->id && known->incarnation == report->incarnation)
-            return known->number >= report->number;
-    }
-    return false;
+    const struct cop__report *known = cop__report_find(network, report->id);
+    return known && known->incarnation == report->incarnation &&
+           known->number >= report->number;
 }
 
 /* What is said of one stream; false: nothing, then `place` is all 0. */
@@ -141,7 +200,7 @@ void cop__on_attach(struct cop_node *node, const struct cop_frame *frame)
         return;
     struct cop__network *network = cop__network_find(node, message.network);
     struct cop__report report = {header->sender, header->sender_incarnation,
-                                 message.number};
+                                 message.number, header->sender};
     if (network && was_reported(network, &report)) {
         COP__COUNT(node, ignored_repeated);
         return;
@@ -162,7 +221,7 @@ void cop__on_attach(struct cop_node *node, const struct cop_frame *frame)
     network = cop__network_find(node, message.network);
     if (!network || node->failed)
         return;
-    cop__network_report(node, network, &report, COP_ID_NONE);
+    cop__network_report(node, network, &report, header->sender);
     cop__adopt_send(node, network, header->sender, message.number);
     catch_up(node, network, header->sender, message.places);
 }
@@ -240,10 +299,13 @@ void cop__on_adopt(struct cop_node *node, const struct cop_frame *frame)
         network->parent_life = frame->header.sender_incarnation;
         cop__watch(node, from);
         settle_in(node, network, &message, true);
-    } else if (message.number == 0) {
-        cop__detach_send(node, message.network, from, 0);
+    } else if (network->parent == from && network->adopted &&
+               network->parent_life == frame->header.sender_incarnation &&
+               network->attempt == message.number) {
+        COP__COUNT(node, ignored_repeated);
     } else {
-        COP__COUNT(node, ignored_unasked);
+        /* T8: who is elsewhere by now says so, or somebody waits for it in vain. */
+        cop__detach_send(node, message.network, from, message.number);
     }
 }
 

@@ -3,10 +3,51 @@
 
 #include "roster/roster.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* How far back-ends may go (T12), and packets of the front-end (T15). */
+/*
+ * How far back-ends may go (T12), and packets of the front-end (T15). Marks go with the packets
+ * down and with the waves up, if there are such; otherwise a moment later, by themselves.
+ */
+
+static uint64_t step_of(const struct cop__stream *stream)
+{
+    return stream->window / 4 ? stream->window / 4 : 1;
+}
+
+/* ---- what waits ------------------------------------------------------------------ */
+
+bool cop__stream_owes_reached(const struct cop__stream *stream)
+{
+    for (uint32_t i = 0; i < stream->slot_count; i++)
+        if (stream->slots[i].reached < stream->down_mark)
+            return true;
+    return false;
+}
+
+static cop_time patience_of(const struct cop__stream *stream)
+{
+    return stream->patience ? stream->patience : COP__HOLD;
+}
+
+static void wait_from(struct cop_node *node, struct cop__stream *stream,
+                      cop_time *since)
+{
+    if (*since == 0)
+        *since = node->now ? node->now : 1;
+    if (!cop__timer_is_running(&stream->hold.timer))
+        cop__timer_set(node, &stream->hold, *since + patience_of(stream));
+}
+
+/* It went with something else. */
+static void waited_well(struct cop__stream *stream, cop_time *since)
+{
+    if (*since != 0 && patience_of(stream) < COP__HOLD_LONGEST)
+        stream->patience = 2 * patience_of(stream);
+    *since = 0;
+}
 
 /* ---- marks ----------------------------------------------------------------------- */
 
@@ -19,13 +60,13 @@ static void send_credit(struct cop_node *node, struct cop__stream *stream,
         .down_mark = stream->down_mark,
     };
     slot->credited = message.mark;
+    slot->reached = message.down_mark;
     cop__roster_send(node, slot->id, COP__KIND_CREDIT, cop__encode_credit(&message));
 }
 
 void cop__stream_credit_one(struct cop_node *node, struct cop__stream *stream,
                             struct cop__stream_slot *slot)
 {
-    uint64_t step = stream->window / 4 ? stream->window / 4 : 1;
     uint64_t top = slot->pending_count
                        ? cop__slot_at(slot, slot->pending_count - 1)->wave
                        : slot->wave;
@@ -33,7 +74,7 @@ void cop__stream_credit_one(struct cop_node *node, struct cop__stream *stream,
      * than a step, and have skipped the wave at which it stands. */
     bool starves = stream->mark > slot->credited && slot->heard &&
                    top >= slot->credited + stream->window;
-    if (stream->mark >= slot->credited + step || starves)
+    if (stream->mark >= slot->credited + step_of(stream) || starves)
         send_credit(node, stream, slot);
 }
 
@@ -63,24 +104,37 @@ static void forget_packets(struct cop__stream *stream)
                 stream->packet_count * sizeof *stream->packets);
 }
 
-void cop__stream_set_mark(struct cop_node *node, struct cop__stream *stream,
-                          uint64_t mark, uint64_t down_mark)
+/* Without passing it on. */
+static void take_marks(struct cop_node *node, struct cop__stream *stream, uint64_t mark,
+                       uint64_t down_mark)
 {
     if (mark > stream->mark)
         stream->mark = mark;
-    if (down_mark > stream->down_mark) {
-        stream->down_mark = down_mark;
-        if (stream->down < down_mark)
-            stream->down = down_mark;
-        forget_packets(stream);
-        for (uint32_t i = 0; i < stream->slot_count && !node->failed; i++)
-            send_credit(node, stream, &stream->slots[i]);
-        if (stream->has_front)
-            cop__stream_tell(node, stream,
-                             &(struct cop_stream_event){.kind = COP_STREAM_REACHED,
-                                                        .wave = down_mark});
-    }
+    if (down_mark <= stream->down_mark)
+        return;
+    stream->down_mark = down_mark;
+    if (stream->down < down_mark)
+        stream->down = down_mark;
+    forget_packets(stream);
+    if (stream->has_front)
+        cop__stream_tell(node, stream,
+                         &(struct cop_stream_event){.kind = COP_STREAM_REACHED,
+                                                    .wave = down_mark});
+}
+
+static void pass_marks(struct cop_node *node, struct cop__stream *stream)
+{
     cop__stream_credit(node, stream);
+    if (cop__stream_owes_reached(stream))
+        wait_from(node, stream, &stream->reached_since);
+}
+
+void cop__stream_set_mark(struct cop_node *node, struct cop__stream *stream,
+                          uint64_t mark, uint64_t down_mark)
+{
+    take_marks(node, stream, mark, down_mark);
+    if (!node->failed)
+        pass_marks(node, stream);
 }
 
 void cop__on_credit(struct cop_node *node, const struct cop_frame *frame)
@@ -121,22 +175,27 @@ static bool keep_packet(struct cop_node *node, struct cop__stream *stream,
 }
 
 static void pass_down(struct cop_node *node, const struct cop__stream *stream,
-                      cop_id child, const struct cop__packet *packet)
+                      struct cop__stream_slot *slot, const struct cop__packet *packet)
 {
     struct cop__msg_down message = {
         .stream = stream->number,
         .number = packet->number,
+        .mark = stream->mark,
+        .down_mark = stream->down_mark,
         .bytes = {packet->bytes->data, packet->bytes->length},
     };
-    cop__roster_send(node, child, COP__KIND_DOWN, cop__encode_down(&message));
+    slot->credited = message.mark;
+    slot->reached = message.down_mark;
+    cop__roster_send(node, slot->id, COP__KIND_DOWN, cop__encode_down(&message));
 }
 
 void cop__stream_catch_up(struct cop_node *node, struct cop__stream *stream,
                           cop_id child, uint64_t has)
 {
-    for (uint32_t i = 0; i < stream->packet_count && !node->failed; i++)
+    struct cop__stream_slot *slot = cop__slot_find(stream, child);
+    for (uint32_t i = 0; slot && i < stream->packet_count && !node->failed; i++)
         if (stream->packets[i].number > has)
-            pass_down(node, stream, child, &stream->packets[i]);
+            pass_down(node, stream, slot, &stream->packets[i]);
 }
 
 void cop__stream_down(struct cop_node *node, struct cop__stream *stream,
@@ -153,9 +212,21 @@ void cop__stream_down(struct cop_node *node, struct cop__stream *stream,
                                                     .bytes = bytes->data,
                                                     .length = bytes->length});
     for (uint32_t i = 0; i < stream->slot_count && !node->failed; i++)
-        pass_down(node, stream, stream->slots[i].id,
+        pass_down(node, stream, &stream->slots[i],
                   &stream->packets[stream->packet_count - 1]);
+    waited_well(stream, &stream->reached_since);
     cop__stream_got(node, stream);
+}
+
+static void take_packet(struct cop_node *node, struct cop__stream *stream,
+                        const struct cop__msg_down *message)
+{
+    struct cop_buf *bytes = cop_buf_copy(message->bytes.data, message->bytes.length);
+    if (bytes)
+        cop__stream_down(node, stream, message->number, bytes);
+    else
+        cop__fail(node, COP_ENOMEM);
+    cop_buf_unref(bytes);
 }
 
 void cop__on_down(struct cop_node *node, const struct cop_frame *frame)
@@ -171,16 +242,18 @@ void cop__on_down(struct cop_node *node, const struct cop_frame *frame)
     if (!stream || !stream->network->adopted ||
         stream->network->parent != frame->header.sender) {
         COP__COUNT(node, ignored_not_ancestor);
-    } else if (message.number != stream->down + 1) {
-        COP__COUNT(node, ignored_repeated);
-    } else {
-        struct cop_buf *bytes = cop_buf_copy(message.bytes.data, message.bytes.length);
-        if (bytes)
-            cop__stream_down(node, stream, message.number, bytes);
-        else
-            cop__fail(node, COP_ENOMEM);
-        cop_buf_unref(bytes);
+        return;
     }
+    /* First, so that no more packets are kept than the window. */
+    take_marks(node, stream, message.mark, message.down_mark);
+    if (node->failed)
+        return;
+    if (message.number != stream->down + 1)
+        COP__COUNT(node, ignored_repeated);
+    else
+        take_packet(node, stream, &message);
+    if (!node->failed)
+        pass_marks(node, stream);
 }
 
 /* ---- who has them ---------------------------------------------------------------- */
@@ -211,11 +284,30 @@ static uint64_t got_by_all(const struct cop__stream *stream)
     return got;
 }
 
-static void say_got(struct cop_node *node, struct cop__stream *stream, uint64_t got)
+/* Of what has come to all nothing has to be said. */
+static bool is_worth_saying(const struct cop__stream *stream, uint64_t got)
 {
-    struct cop__msg_got message = {
-        .stream = stream->number, .number = stream->network->attempt, .got = got};
-    stream->got_said = got;
+    return stream->network->adopted && got > stream->got_said &&
+           got > stream->down_mark;
+}
+
+bool cop__stream_owes_got(const struct cop__stream *stream)
+{
+    return is_worth_saying(stream, got_by_all(stream));
+}
+
+uint64_t cop__stream_got_now(struct cop__stream *stream)
+{
+    stream->got_said = got_by_all(stream);
+    waited_well(stream, &stream->got_since);
+    return stream->got_said;
+}
+
+static void say_got(struct cop_node *node, struct cop__stream *stream)
+{
+    struct cop__msg_got message = {.stream = stream->number,
+                                   .number = stream->network->attempt,
+                                   .got = cop__stream_got_now(stream)};
     cop__roster_send(node, stream->network->parent, COP__KIND_GOT,
                      cop__encode_got(&message));
 }
@@ -225,15 +317,43 @@ void cop__stream_got(struct cop_node *node, struct cop__stream *stream)
     uint64_t got = got_by_all(stream);
     if (stream->network->is_root)
         reach(node, stream, got);
-    else if (got > stream->got_said && stream->network->adopted)
-        say_got(node, stream, got);
+    else if (!is_worth_saying(stream, got))
+        return;
+    else if (got >= stream->got_said + step_of(stream))
+        say_got(node, stream);
+    else
+        wait_from(node, stream, &stream->got_since);
 }
 
-void cop__stream_got_less(struct cop_node *node, struct cop__stream *stream)
+/* T15: what has found nothing to go with goes by itself; what is newer waits in its turn. */
+void cop__stream_hold(struct cop_node *node, struct cop__node_timer *timer)
 {
-    uint64_t got = got_by_all(stream);
-    if (got < stream->got_said)
-        say_got(node, stream, got);
+    struct cop__stream *stream =
+        (struct cop__stream *)(void *)((char *)timer -
+                                       offsetof(struct cop__stream, hold));
+    bool up = !stream->network->is_root && cop__stream_owes_got(stream);
+    bool down = cop__stream_owes_reached(stream);
+    cop_time patience = patience_of(stream);
+    if (up && stream->got_since + patience <= node->now) {
+        say_got(node, stream);
+        up = false;
+        stream->patience = 0;
+    }
+    if (down && stream->reached_since + patience <= node->now) {
+        stream->patience = 0;
+        for (uint32_t i = 0; i < stream->slot_count && !node->failed; i++)
+            if (stream->slots[i].reached < stream->down_mark)
+                send_credit(node, stream, &stream->slots[i]);
+        down = false;
+    }
+    if (!up)
+        stream->got_since = 0;
+    if (!down)
+        stream->reached_since = 0;
+    if (up)
+        wait_from(node, stream, &stream->got_since);
+    if (down)
+        wait_from(node, stream, &stream->reached_since);
 }
 
 void cop__on_got(struct cop_node *node, const struct cop_frame *frame)

@@ -155,6 +155,7 @@ bool cop__stream_has_back_end(const struct cop__stream *stream, cop_id id)
 static void begin(struct cop_node *node, struct cop__stream *stream)
 {
     stream->timer.fire = cop__stream_timer;
+    stream->hold.fire = cop__stream_hold;
     stream->is_back_end = cop__stream_has_back_end(stream, node->self);
     stream->own.id = node->self;
     stream->own.incarnation = node->incarnation;
@@ -178,6 +179,7 @@ struct cop__stream *cop__stream_make(struct cop_node *node, struct cop__bytes by
     }
     struct cop__reader reader = cop__reader(bytes.data, bytes.length);
     cop__timer_init(&stream->timer.timer);
+    cop__timer_init(&stream->hold.timer);
     bool good = read_numbers(&reader, stream, network, shape) &&
                 read_filter(node, &reader, stream);
     if (good) {
@@ -198,6 +200,7 @@ struct cop__stream *cop__stream_make(struct cop_node *node, struct cop__bytes by
 void cop__stream_free(struct cop_node *node, struct cop__stream *stream)
 {
     cop__timer_cancel(node, &stream->timer);
+    cop__timer_cancel(node, &stream->hold);
     for (uint32_t i = 0; i < stream->slot_count; i++)
         cop__slot_fini(&stream->slots[i]);
     cop__slot_fini(&stream->own);

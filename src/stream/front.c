@@ -3,13 +3,10 @@
 
 /* The front-end, at the root: what it is told, and what it has taken (T11). */
 
-/* Every back-end of the view is in it, once; and nobody else. */
-bool cop__stream_is_complete(const struct cop_node *node,
-                             const struct cop__stream *stream)
+/* Every back-end of the view is in it, and nobody else. */
+static bool covers_all(const struct cop_node *node, const struct cop__stream *stream)
 {
     const struct cop__lives *cover = &stream->cover;
-    if (!stream->made || stream->partial || stream->doubled || stream->dirty)
-        return false;
     for (uint32_t i = 0; i < cover->count; i++)
         for (uint32_t j = 0; j < cover->items[i].count; j++)
             if (!cop_view_has(node->view, cover->items[i].first + j,
@@ -22,13 +19,31 @@ bool cop__stream_is_complete(const struct cop_node *node,
     return true;
 }
 
-static uint32_t covered_back_ends(const struct cop__stream *stream)
+static uint32_t count_back_ends(const struct cop__stream *stream)
 {
     uint32_t sum = 0;
     for (uint32_t i = 0; i < stream->cover.count; i++)
         for (uint32_t j = 0; j < stream->cover.items[i].count; j++)
             sum += cop__stream_has_back_end(stream, stream->cover.items[i].first + j);
     return sum;
+}
+
+/* Both take time in proportion to the members, so only when something is another. */
+static void survey(const struct cop_node *node, struct cop__stream *stream)
+{
+    if (stream->is_surveyed)
+        return;
+    stream->covers_all = covers_all(node, stream);
+    stream->covered = count_back_ends(stream);
+    stream->is_surveyed = true;
+}
+
+bool cop__stream_is_complete(const struct cop_node *node, struct cop__stream *stream)
+{
+    if (!stream->made || stream->partial || stream->doubled || stream->dirty)
+        return false;
+    survey(node, stream);
+    return stream->covers_all;
 }
 
 /* The living and the departed; who is in both counts among the living. */
@@ -54,6 +69,7 @@ void cop__front_output(struct cop_node *node, struct cop__stream *stream)
     if (!stream->has_front)
         return;
     bool complete = cop__stream_is_complete(node, stream);
+    survey(node, stream);
     struct cop_buf *now = total(node, stream, &departed);
     bool whole = stream->output_whole || !stream->output ||
                  cop_filter_diff(stream->filter, now, stream->output, &more) != 0;
@@ -65,7 +81,7 @@ void cop__front_output(struct cop_node *node, struct cop__stream *stream)
                          .regeneration = stream->network->regeneration,
                          .whole = whole,
                          .complete = complete,
-                         .covered = covered_back_ends(stream),
+                         .covered = stream->covered,
                          .departed = departed,
                          .root = node->self,
                          .bytes = said->data,

@@ -40,6 +40,7 @@ static void digest_slot(struct cop__digest *digest, const struct cop__stream_slo
     cop__digest_word(digest, slot->wave);
     cop__digest_word(digest, slot->got);
     cop__digest_word(digest, slot->credited);
+    cop__digest_word(digest, slot->reached);
     digest_buf(digest, slot->state);
     digest_lives(digest, &slot->cover);
     digest_departed(digest, &slot->departed);
@@ -143,6 +144,10 @@ static const char *check_stream(const struct cop__network *network,
         (stream->packets[0].number <= stream->down_mark ||
          stream->packets[stream->packet_count - 1].number != stream->down))
         wrong = "stream: keeps other packets than those that somebody may need";
+    if (!cop__timer_is_running(&stream->hold.timer) &&
+        (cop__stream_owes_reached(stream) ||
+         (!network->is_root && cop__stream_owes_got(stream))))
+        wrong = "stream: a mark waits without a deadline";
     return wrong;
 }
 

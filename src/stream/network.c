@@ -17,9 +17,8 @@ struct cop__network *cop__network_find(const struct cop_node *node, uint64_t num
     return NULL;
 }
 
-/* Room for one more of a growing array. */
-static bool grow(struct cop_node *node, void *array, uint32_t count, uint32_t *capacity,
-                 size_t size)
+bool cop__grow(struct cop_node *node, void *array, uint32_t count, uint32_t *capacity,
+               size_t size)
 {
     void **items = array;
     if (count < *capacity)
@@ -42,7 +41,7 @@ struct cop__network *cop__network_make(struct cop_node *node, uint64_t number,
 {
     struct cop__streams *all = cop__streams(node);
     struct cop__network *network = calloc(1, sizeof *network);
-    if (!network || !grow(node, &all->networks, all->count, &all->capacity,
+    if (!network || !cop__grow(node, &all->networks, all->count, &all->capacity,
                           sizeof(struct cop__network *))) {
         cop__fail(node, COP_ENOMEM);
         free(network);
@@ -50,8 +49,10 @@ struct cop__network *cop__network_make(struct cop_node *node, uint64_t number,
     }
     cop__timer_init(&network->timer.timer);
     cop__timer_init(&network->repair.timer);
+    cop__timer_init(&network->vigil.timer);
     network->timer.fire = cop__orphan_timer;
     network->repair.fire = on_repair;
+    network->vigil.fire = cop__adopt_vigil;
     network->number = number;
     network->shape = *shape;
     network->parent = COP_ID_NONE;
@@ -68,6 +69,7 @@ void cop__network_free(struct cop_node *node, struct cop__network *network)
         cop__stream_free(node, network->streams[i]);
     cop__timer_cancel(node, &network->timer);
     cop__timer_cancel(node, &network->repair);
+    cop__timer_cancel(node, &network->vigil);
     cop_ranks_free(&network->tried);
     cop_ranks_free(&network->path);
     free(network->children);
@@ -95,48 +97,54 @@ void cop__network_end(struct cop_node *node, struct cop__network *network)
 
 /* ---- news: what goes to all neighbours, once, and to new ones all of it (T3) ------- */
 
-/* A stream is its definition; one that is over is its number alone. */
-static struct cop_buf *write_news(struct cop_node *node,
-                                  const struct cop__network *network,
-                                  const struct cop__stream *stream, uint64_t closed,
-                                  const struct cop__report *report, bool all)
+static size_t news_size(const struct cop__news *news)
 {
-    const struct cop__streams *streams = cop__streams(node);
-    size_t size = 12;
-    uint32_t count = all ? network->stream_count : stream != NULL;
-    uint32_t gone = all ? streams->closed_count : closed != 0;
-    uint32_t reports = all ? network->report_count : report != NULL;
-    for (uint32_t i = 0; i < count; i++)
-        size += 4 + (all ? network->streams[i] : stream)->definition->length;
-    struct cop_buf *buf = cop_buf_create(size + gone * 8u + reports * 20u);
+    size_t size = 12 + news->closed_count * 8u + news->report_count * 20u;
+    for (uint32_t i = 0; i < news->stream_count; i++)
+        size += 4 + news->streams[i]->definition->length;
+    return size;
+}
+
+/* A stream is its definition; one that is over is its number alone. */
+static struct cop_buf *write_news(struct cop_node *node, const struct cop__news *news)
+{
+    struct cop_buf *buf = cop_buf_create(news_size(news));
     if (!buf) {
         cop__fail(node, COP_ENOMEM);
         return NULL;
     }
     struct cop__writer writer = cop__writer(buf->data, buf->length);
-    cop__put_u32(&writer, count);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct cop_buf *text = (all ? network->streams[i] : stream)->definition;
+    cop__put_u32(&writer, news->stream_count);
+    for (uint32_t i = 0; i < news->stream_count; i++) {
+        const struct cop_buf *text = news->streams[i]->definition;
         cop__put_bytes(&writer, (struct cop__bytes){text->data, text->length});
     }
-    cop__put_u32(&writer, gone);
-    for (uint32_t i = 0; i < gone; i++)
-        cop__put_u64(&writer, all ? streams->closed[i] : closed);
-    cop__put_u32(&writer, reports);
-    for (uint32_t i = 0; i < reports; i++) {
-        const struct cop__report *one = all ? &network->reports[i] : report;
-        cop__put_u32(&writer, one->id);
-        cop__put_u64(&writer, one->incarnation);
-        cop__put_u64(&writer, one->number);
+    cop__put_u32(&writer, news->closed_count);
+    for (uint32_t i = 0; i < news->closed_count; i++)
+        cop__put_u64(&writer, news->closed[i]);
+    cop__put_u32(&writer, news->report_count);
+    for (uint32_t i = 0; i < news->report_count; i++) {
+        cop__put_u32(&writer, news->reports[i].id);
+        cop__put_u64(&writer, news->reports[i].incarnation);
+        cop__put_u64(&writer, news->reports[i].number);
     }
     COP_ASSERT(!writer.failed);
     return buf;
 }
 
 struct cop_buf *cop__network_news(struct cop_node *node,
-                                  const struct cop__network *network)
+                                  const struct cop__network *network, bool reports)
 {
-    return write_news(node, network, NULL, 0, NULL, true);
+    const struct cop__streams *all = cop__streams(node);
+    struct cop__news news = {
+        .streams = network->streams,
+        .stream_count = network->stream_count,
+        .closed = all->closed,
+        .closed_count = all->closed_count,
+        .reports = network->reports,
+        .report_count = reports ? network->report_count : 0,
+    };
+    return write_news(node, &news);
 }
 
 static void send_news(struct cop_node *node, uint64_t network, cop_id to,
@@ -150,12 +158,21 @@ static void send_news(struct cop_node *node, uint64_t network, cop_id to,
     cop__roster_send(node, to, COP__KIND_NETWORK, cop__encode_network(&message));
 }
 
+void cop__network_say(struct cop_node *node, const struct cop__network *network,
+                      cop_id to, const struct cop__news *news)
+{
+    struct cop_buf *buf = write_news(node, news);
+    if (buf)
+        send_news(node, network->number, to, buf, 0);
+    cop_buf_unref(buf);
+}
+
 void cop__network_say_over(struct cop_node *node, uint64_t number, cop_id to)
 {
     const struct cop__network none = {.number = number};
     if (cop__network_find(node, number) || cop__streams(node)->closed_count == 0)
         return;
-    struct cop_buf *news = write_news(node, &none, NULL, 0, NULL, true);
+    struct cop_buf *news = cop__network_news(node, &none, false);
     if (news)
         send_news(node, number, to, news, 0);
     cop_buf_unref(news);
@@ -163,8 +180,9 @@ void cop__network_say_over(struct cop_node *node, uint64_t number, cop_id to)
 
 /* To all neighbours but the one it came from. */
 static void flood(struct cop_node *node, const struct cop__network *network,
-                  struct cop_buf *news, cop_id from)
+                  const struct cop__news *what, cop_id from)
 {
+    struct cop_buf *news = write_news(node, what);
     if (!news)
         return;
     for (uint32_t i = 0; i < network->child_count; i++)
@@ -178,7 +196,7 @@ static void flood(struct cop_node *node, const struct cop__network *network,
 static void put_stream(struct cop_node *node, struct cop__network *network,
                        struct cop__stream *stream)
 {
-    if (!grow(node, &network->streams, network->stream_count, &network->stream_capacity,
+    if (!cop__grow(node, &network->streams, network->stream_count, &network->stream_capacity,
               sizeof(struct cop__stream *)))
         return;
     uint32_t at = network->stream_count++;
@@ -210,7 +228,8 @@ void cop__network_add(struct cop_node *node, struct cop__network *network,
             cop__stream_free(node, stream);
         return;
     }
-    flood(node, network, write_news(node, network, stream, 0, NULL, false), from);
+    flood(node, network, &(struct cop__news){.streams = &stream, .stream_count = 1},
+          from);
     if (network->is_root || network->adopted)
         cop__stream_announce(node, stream);
     cop__stream_advance(node, stream);
@@ -238,8 +257,8 @@ void cop__network_close(struct cop_node *node, struct cop__stream *stream, cop_i
     remember_closed(node, stream->number);
     if (node->failed)
         return;
-    flood(node, network, write_news(node, network, NULL, stream->number, NULL, false),
-          from);
+    flood(node, network,
+          &(struct cop__news){.closed = &stream->number, .closed_count = 1}, from);
     if (stream->is_back_end || stream->has_front)
         cop__stream_tell(node, stream,
                          &(struct cop_stream_event){.kind = COP_STREAM_CLOSED});
@@ -253,44 +272,6 @@ void cop__network_close(struct cop_node *node, struct cop__stream *stream, cop_i
     cop__stream_free(node, stream);
     if (network->stream_count == 0)
         cop__network_end(node, network);
-}
-
-/* ---- attachments that were heard of ---------------------------------------------- */
-
-static struct cop__report *find_report(const struct cop__network *network, cop_id id)
-{
-    for (uint32_t i = 0; i < network->report_count; i++)
-        if (network->reports[i].id == id)
-            return &network->reports[i];
-    return NULL;
-}
-
-static bool is_later(const struct cop__report *a, const struct cop__report *b)
-{
-    return a->incarnation != b->incarnation ? a->incarnation > b->incarnation
-                                            : a->number > b->number;
-}
-
-void cop__network_report(struct cop_node *node, struct cop__network *network,
-                         const struct cop__report *report, cop_id from)
-{
-    struct cop__report *known = find_report(network, report->id);
-    if (known && !is_later(report, known))
-        return;
-    if (known) {
-        *known = *report;
-    } else {
-        if (!grow(node, &network->reports, network->report_count,
-                  &network->report_capacity, sizeof *network->reports))
-            return;
-        network->reports[network->report_count++] = *report;
-    }
-    flood(node, network, write_news(node, network, NULL, 0, report, false), from);
-    /* T8: who is heard of under a higher number is not below me under a lower one. */
-    const struct cop__stream_child *child = cop__network_child(network, report->id);
-    if (child && child->incarnation == report->incarnation &&
-        child->number < report->number)
-        cop__network_drop_child(node, network, report->id);
 }
 
 /* ---- hearing news ---------------------------------------------------------------- */
@@ -406,7 +387,7 @@ void cop__network_add_child(struct cop_node *node, struct cop__network *network,
 {
     if (cop__network_child(network, child->id))
         take_out(node, network, child->id);
-    if (!grow(node, &network->children, network->child_count, &network->child_capacity,
+    if (!cop__grow(node, &network->children, network->child_count, &network->child_capacity,
               sizeof *network->children))
         return;
     uint32_t at = network->child_count++;
@@ -414,6 +395,8 @@ void cop__network_add_child(struct cop_node *node, struct cop__network *network,
         network->children[at] = network->children[at - 1];
     network->children[at] = *child;
     cop__watch(node, child->id);
+    if (!cop__timer_is_running(&network->vigil.timer))
+        cop__timer_set(node, &network->vigil, node->now + COP__VIGIL);
     for (uint32_t i = 0; i < network->stream_count && !node->failed; i++)
         cop__slot_add(node, network->streams[i], child);
 }
@@ -465,7 +448,7 @@ void cop__network_spread(struct cop_node *node, struct cop__network *network)
 static void invite_missing(struct cop_node *node, struct cop__network *network)
 {
     const struct cop__stream *stream = network->streams[0];
-    struct cop_buf *news = cop__network_news(node, network);
+    struct cop_buf *news = cop__network_news(node, network, false);
     for (cop_id id = cop_view_next(node->view, COP_ID_NONE);
          id != COP_ID_NONE && news && !node->failed;
          id = cop_view_next(node->view, id)) {
@@ -513,9 +496,18 @@ void cop__network_mend(struct cop_node *node, struct cop__network *network)
     cop__timer_set(node, &network->repair, node->now + network->repair_pause);
 }
 
+static bool is_lost(const struct cop_node *node, cop_id id, cop_incarnation incarnation)
+{
+    return cop__roster_has_lost(node, id, incarnation) ||
+           !cop_view_has(node->view, id, incarnation);
+}
+
 /* T10: I am the root by the view that I have. */
 void cop__network_root(struct cop_node *node, struct cop__network *network)
 {
+    /* Who was above me, and lives, has a slot of me: it hears that from nobody else as soon. */
+    if (network->adopted && !is_lost(node, network->parent, network->parent_life))
+        cop__detach_send(node, network->number, network->parent, network->attempt);
     if (network->parent != COP_ID_NONE)
         cop__unwatch(node, network->parent);
     cop__timer_cancel(node, &network->timer);
@@ -525,7 +517,7 @@ void cop__network_root(struct cop_node *node, struct cop__network *network)
     network->attempt++;
     network->regeneration = cop_view_epoch(node->view) + 1;
     network->path.count = 0;
-    struct cop__report mine = {node->self, node->incarnation, network->attempt};
+    struct cop__report mine = {node->self, node->incarnation, network->attempt, 0};
     cop__network_report(node, network, &mine, COP_ID_NONE);
     for (uint32_t i = 0; i < network->child_count && !node->failed; i++)
         cop__network_send_path(node, network, network->children[i].id);
@@ -546,12 +538,6 @@ static void resign(struct cop_node *node, struct cop__network *network)
     for (uint32_t i = 0; i < network->stream_count && !node->failed; i++)
         cop__front_moved(node, network->streams[i]);
     cop__orphan_begin(node, network);
-}
-
-static bool is_lost(const struct cop_node *node, cop_id id, cop_incarnation incarnation)
-{
-    return cop__roster_has_lost(node, id, incarnation) ||
-           !cop_view_has(node->view, id, incarnation);
 }
 
 /* T6, T7. Who was dropped by mistake is told, and attaches again. */

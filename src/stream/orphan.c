@@ -34,13 +34,21 @@ static uint64_t weigh(const struct cop_tree *tree, cop_rank me, cop_rank other)
     return cop_tree_child_count(tree, other) == 0 ? 1 + weight / 64 : weight;
 }
 
-/* The key is r^(1/w), the largest wins; here -log2(r)/w, in fixed point, and the smallest. */
+#define WEIGHT_MOST 16384u
+
+/*
+ * The key is r^(1/w), the largest wins; here -log2(r)/w, in fixed point, and the smallest. As
+ * -log2(r) is more than 1 - r, most that are not below `best` are seen without a logarithm.
+ */
 static uint64_t key_of(const struct cop_node *node, const struct cop__network *network,
-                       const struct cop_tree *tree, cop_id other)
+                       const struct cop_tree *tree, cop_id other, uint64_t best)
 {
     uint64_t r =
         cop__mix64(network->number ^ cop__mix64((uint64_t)node->self << 32 | other) ^
                    cop__mix64(network->attempt + (node->incarnation << 20)));
+    uint64_t least = (UINT64_MAX - r) >> 32;
+    if (least > 16 && ((least - 16) << 20) / WEIGHT_MOST >= best)
+        return UINT64_MAX;
     uint64_t minus = (UINT64_C(64) << 32) - (uint64_t)cop__log2_fixed(r | 1);
     return (minus << 20) / weigh(tree, node->rank, other);
 }
@@ -71,8 +79,9 @@ static cop_id choose(const struct cop_node *node, const struct cop__network *net
     for (uint32_t i = 0; i < count; i++) {
         uint64_t draw = cop__mix64(cop__mix64(node->self) + i + network->attempt);
         cop_id id = n <= COP__CANDIDATES ? i : i == 0 ? root : (cop_id)(draw % n);
-        uint64_t key = may_adopt(node, network, id) ? key_of(node, network, &tree, id)
-                                                    : UINT64_MAX;
+        uint64_t key = may_adopt(node, network, id)
+                           ? key_of(node, network, &tree, id, best_key)
+                           : UINT64_MAX;
         if (key < best_key) {
             best_key = key;
             best = id;
@@ -85,7 +94,7 @@ static cop_id choose(const struct cop_node *node, const struct cop__network *net
 
 static void ask(struct cop_node *node, struct cop__network *network, cop_id id)
 {
-    struct cop_buf *news = cop__network_news(node, network);
+    struct cop_buf *news = cop__network_news(node, network, true);
     struct cop_buf *places = news ? cop__network_places(node, network) : NULL;
     if (!places) {
         cop_buf_unref(news);

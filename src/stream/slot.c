@@ -86,6 +86,7 @@ struct cop__stream_slot *cop__slot_add(struct cop_node *node,
         .state = cop_buf_ref(stream->empty),
         .got = stream->down_mark,
         .credited = stream->mark,
+        .reached = stream->down_mark,
     };
     return &stream->slots[at];
 }

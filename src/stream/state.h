@@ -11,6 +11,7 @@
  * Inside stream/. Who does what:
  *   stream.c    the layer: requests, deaths, views
  *   network.c   networks: children, news, who is root
+ *   report.c    numbers of attachments: who has to hear of them
  *   define.c    what a stream is, as bytes
  *   orphan.c    finding a parent: choosing, trying, paths and rings
  *   adopt.c     being one: ATTACH, ADOPT, DETACH
@@ -117,6 +118,7 @@ struct cop__stream_slot {
     uint32_t pending_count, pending_first, pending_capacity;
     uint64_t got;      /* packets down that all below it have */
     uint64_t credited; /* the last mark that it was told */
+    uint64_t reached;  /* the last of packets down that it was told */
 };
 
 /* A packet of the front-end. */
@@ -127,6 +129,7 @@ struct cop__packet {
 
 struct cop__stream {
     struct cop__node_timer timer; /* first: SYNC_TIMEOUT */
+    struct cop__node_timer hold;  /* what could go with something else has to go now */
     struct cop__network *network;
     uint64_t number;
     struct cop_buf *definition; /* as it travels */
@@ -163,6 +166,8 @@ struct cop__stream {
     uint64_t down_mark; /* all back-ends have those */
     bool delivered;     /* one has come here */
     uint64_t got_said;
+    cop_time got_since, reached_since; /* there is something to say above, below */
+    cop_time patience;                 /* so long that waits; 0: COP__HOLD */
     struct cop__packet *packets; /* from down_mark + 1 on */
     uint32_t packet_count, packet_capacity;
 
@@ -171,6 +176,9 @@ struct cop__stream {
     uint64_t shown;    /* the highest wave that a front-end was told here */
     bool output_whole;
     struct cop_buf *output; /* what it was told last */
+    /* Of the cover: known until it, or the view, is another one. */
+    bool is_surveyed, covers_all;
+    uint32_t covered;
 };
 
 /* ---- networks -------------------------------------------------------------------- */
@@ -186,11 +194,13 @@ struct cop__report {
     cop_id id;
     cop_incarnation incarnation;
     uint64_t number;
+    cop_id via; /* the neighbour who said so */
 };
 
 struct cop__network {
     struct cop__node_timer timer;  /* first: a try that is not answered */
     struct cop__node_timer repair; /* the root looks for who is missing */
+    struct cop__node_timer vigil;  /* one who was taken in says nothing */
     uint64_t number;
     struct cop_shape shape; /* kind 0: the view's */
     bool is_root;
@@ -228,6 +238,12 @@ struct cop__streams {
 #define COP__ATTACH_LONGEST COP_SEC
 /* So long one who lives may take to answer. */
 #define COP__ATTACH_PATIENCE (UINT64_C(200) * COP_MSEC)
+/* So long marks wait for a frame to go with: more, the more often one came in time, so that a
+ * timer costs nothing where packets are answered. */
+#define COP__HOLD (UINT64_C(2) * COP_MSEC)
+#define COP__HOLD_LONGEST (UINT64_C(100) * COP_MSEC)
+/* So long one who was taken in may keep others waiting until it is asked. */
+#define COP__VIGIL COP_SEC
 /* The root looks for who is missing, at first after this. */
 #define COP__REPAIR_AFTER (UINT64_C(100) * COP_MSEC)
 /* Of so many members the adopter is drawn from all, of more from so many of them. */
@@ -271,17 +287,29 @@ void cop__network_add(struct cop_node *node, struct cop__network *network,
                       struct cop__stream *stream, cop_id from);
 void cop__stream_announce(struct cop_node *node, struct cop__stream *stream);
 void cop__network_close(struct cop_node *node, struct cop__stream *stream, cop_id from);
-/* All that is to be known: streams, closed ones, attachments. To be unreferenced. */
+/* What goes to neighbours (T3). Borrowed. */
+struct cop__news {
+    struct cop__stream *const *streams;
+    uint32_t stream_count;
+    const uint64_t *closed;
+    uint32_t closed_count;
+    const struct cop__report *reports;
+    uint32_t report_count;
+};
+void cop__network_say(struct cop_node *node, const struct cop__network *network,
+                      cop_id to, const struct cop__news *news);
+/* All that is to be known: streams, closed ones, and attachments, if they are asked for. To be
+ * unreferenced. */
 struct cop_buf *cop__network_news(struct cop_node *node,
-                                  const struct cop__network *network);
+                                  const struct cop__network *network, bool reports);
 /* To one who speaks of a network that is not here: which streams are over. */
 void cop__network_say_over(struct cop_node *node, uint64_t number, cop_id to);
 /* Takes it in; whether it could be read. Makes the network if there is none. */
 bool cop__network_hear(struct cop_node *node, uint64_t number, struct cop__bytes news,
                        cop_id from);
-/* Somebody attached with this number; passes it on if that is new. */
-void cop__network_report(struct cop_node *node, struct cop__network *network,
-                         const struct cop__report *report, cop_id from);
+/* Room for one more of a growing array. */
+bool cop__grow(struct cop_node *node, void *array, uint32_t count, uint32_t *capacity,
+               size_t size);
 /* My tree, as the shape and the view have it. */
 struct cop_tree cop__network_tree(const struct cop_node *node,
                                   const struct cop__network *network);
@@ -299,6 +327,18 @@ void cop__network_survey(struct cop_node *node, struct cop__network *network);
 void cop__network_root(struct cop_node *node, struct cop__network *network);
 /* Makes sure that the root looks for who is missing, soon. */
 void cop__network_mend(struct cop_node *node, struct cop__network *network);
+
+/* ---- report.c -------------------------------------------------------------------- */
+
+/* Somebody attached with this number: that is passed on to who has to know. */
+void cop__network_report(struct cop_node *node, struct cop__network *network,
+                         const struct cop__report *report, cop_id from);
+/* NULL: nothing was heard of it. */
+const struct cop__report *cop__report_find(const struct cop__network *network,
+                                           cop_id id);
+/* A child says whom it covers: it is told of those who were heard of elsewhere. */
+void cop__report_compare(struct cop_node *node, const struct cop__network *network,
+                         cop_id child, const struct cop__lives *cover);
 
 /* ---- orphan.c -------------------------------------------------------------------- */
 
@@ -324,6 +364,8 @@ struct cop_buf *cop__network_path_bytes(struct cop_node *node,
 bool cop__network_is_early(struct cop_node *node, const struct cop_frame *frame);
 void cop__adopt_send(struct cop_node *node, struct cop__network *network, cop_id to,
                      uint64_t number);
+/* T8: asks those for whom others have waited long whether they are below me at all. */
+void cop__adopt_vigil(struct cop_node *node, struct cop__node_timer *timer);
 /* For each stream where it stands here. NULL: no memory. */
 struct cop_buf *cop__network_places(struct cop_node *node,
                                     const struct cop__network *network);
@@ -375,8 +417,7 @@ void cop__front_attach(struct cop_node *node, struct cop__stream *stream,
 /* The last wave that was made here is for the front-end. */
 void cop__front_output(struct cop_node *node, struct cop__stream *stream);
 void cop__front_moved(struct cop_node *node, struct cop__stream *stream);
-bool cop__stream_is_complete(const struct cop_node *node,
-                             const struct cop__stream *stream);
+bool cop__stream_is_complete(const struct cop_node *node, struct cop__stream *stream);
 
 /* ---- credit.c -------------------------------------------------------------------- */
 
@@ -392,10 +433,14 @@ void cop__stream_down(struct cop_node *node, struct cop__stream *stream,
 /* Sends a child what it has not got. */
 void cop__stream_catch_up(struct cop_node *node, struct cop__stream *stream,
                           cop_id child, uint64_t has);
-/* Says above what all below have. */
+/* Says above what all below have; soon, if no wave does. */
 void cop__stream_got(struct cop_node *node, struct cop__stream *stream);
-/* Takes back what does not hold of all whom the next whole wave covers. */
-void cop__stream_got_less(struct cop_node *node, struct cop__stream *stream);
+/* The same, for a wave that goes up now. */
+uint64_t cop__stream_got_now(struct cop__stream *stream);
+/* Whether there is something to say above or below that may wait for a frame to go with. */
+bool cop__stream_owes_got(const struct cop__stream *stream);
+bool cop__stream_owes_reached(const struct cop__stream *stream);
+void cop__stream_hold(struct cop_node *node, struct cop__node_timer *timer);
 
 /* ---- inspect.c ------------------------------------------------------------------- */
 

@@ -159,8 +159,12 @@ static int on_submit(struct cop_node *node, const struct cop_request *request)
 
 static void on_view(struct cop_node *node, const struct cop_view *old)
 {
+    struct cop__streams *all = cop__streams(node);
     (void)old;
-    cop__streams(node)->moved = true;
+    all->moved = true;
+    for (uint32_t i = 0; i < all->count; i++)
+        for (uint32_t j = 0; j < all->networks[i]->stream_count; j++)
+            all->networks[i]->streams[j]->is_surveyed = false;
 }
 
 static void on_change(struct cop_node *node, const struct cop__change *change)

@@ -97,6 +97,7 @@ static void fold(struct cop_node *node, struct cop__stream *stream)
     cop_buf_unref(stream->state);
     stream->state = cop_buf_ref(stream->residue);
     cop__lives_free(&stream->cover);
+    stream->is_surveyed = false;
     cop__departed_free(&stream->all_departed);
     cop__departed_join(node, &stream->all_departed, &stream->departed);
     stream->doubled = false;
@@ -173,6 +174,7 @@ static void send_wave(struct cop_node *node, struct cop__stream *stream,
         .stream = stream->number,
         .number = network->attempt,
         .wave = stream->wave,
+        .got = cop__stream_got_now(stream),
         .flags =
             (uint8_t)((whole ? WHOLE : 0) | (stream->partial ? PARTIAL : 0) |
                       (is_idle(stream) ? IDLE : 0) | (stream->doubled ? DOUBLED : 0)),
@@ -181,8 +183,6 @@ static void send_wave(struct cop_node *node, struct cop__stream *stream,
     struct cop_buf *tail = NULL;
     if (whole || says_value(stream))
         tail = write_tail(node, stream, whole, &message.cover, &message.departed);
-    if (whole && !node->failed)
-        cop__stream_got_less(node, stream);
     if (node->failed)
         return;
     cop__roster_send(node, network->parent, COP__KIND_WAVE, cop__encode_wave(&message));
@@ -369,9 +369,15 @@ void cop__on_wave(struct cop_node *node, const struct cop_frame *frame)
     } else if (!node->failed) {
         pending.value = cop__departed_take(&pending.departed, header->sender,
                                            header->sender_incarnation);
+        bool got = slot->got != message.got;
+        slot->got = message.got;
+        if (pending.whole)
+            cop__report_compare(node, stream->network, slot->id, &pending.cover);
         cop__slot_push(node, stream, slot, &pending);
         cop__stream_credit_one(node, stream, slot);
         cop__stream_advance(node, stream);
+        if (got && !node->failed)
+            cop__stream_got(node, stream);
     } else {
         cop__pending_free(&pending);
     }

@@ -165,11 +165,12 @@
 #define COP__FIELDS_path(U8, U16, U32, U64, BYTES, LIST)                                   \
     U64(network) U64(regeneration) LIST(path, rank)
 #define COP__FIELDS_wave(U8, U16, U32, U64, BYTES, LIST)                                   \
-    U64(stream) U64(number) U64(wave) U8(flags) BYTES(state) BYTES(cover) BYTES(departed)
+    U64(stream) U64(number) U64(wave) U64(got) U8(flags) BYTES(state) BYTES(cover)         \
+    BYTES(departed)
 #define COP__FIELDS_credit(U8, U16, U32, U64, BYTES, LIST)                                 \
     U64(stream) U64(mark) U64(down_mark)
 #define COP__FIELDS_down(U8, U16, U32, U64, BYTES, LIST)                                   \
-    U64(stream) U64(number) BYTES(bytes)
+    U64(stream) U64(number) U64(mark) U64(down_mark) BYTES(bytes)
 #define COP__FIELDS_got(U8, U16, U32, U64, BYTES, LIST) U64(stream) U64(number) U64(got)
 
 #define COP__FIELDS_command(U8, U16, U32, U64, BYTES, LIST)                                \
