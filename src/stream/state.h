@@ -173,6 +173,12 @@ struct cop__stream {
     struct cop_buf *output; /* what it was told last */
 };
 
+/* T17: each wave is by itself. */
+static inline bool cop__stream_is_single(const struct cop__stream *stream)
+{
+    return stream->flags & COP_STREAM_SINGLE;
+}
+
 /* ---- networks -------------------------------------------------------------------- */
 
 struct cop__stream_child {
