@@ -58,6 +58,7 @@ static void close_node(struct agent *agent, int why)
 {
     runs_end(&agent->runs, why);
     agreeings_end(&agent->agreeings, why);
+    watches_end(&agent->watches, why);
     answer_all(agent, why);
     if (agent->exec != NULL)
         exec_set_node(agent->exec, NULL, COP_ID_NONE, false);
@@ -77,6 +78,7 @@ void agent_stop(struct agent *agent, int code)
     agent->code = code;
     close_node(agent, COP_ESTATE);
     runs_close(&agent->runs);
+    watches_close(&agent->watches);
     if (agent->exec != NULL)
         exec_close(agent->exec);
     agent->exec = NULL;
@@ -274,6 +276,7 @@ static void on_installed(void *context, struct cop_view *view)
     if (agent->roll.is_member && !was_member)
         tell_parent(agent, false);
     exec_installed(agent->exec, view);
+    watches_view(&agent->watches, view);
     answer_change(agent);
 }
 
@@ -348,6 +351,19 @@ static void on_deliver(void *context, cop_id from, cop_incarnation incarnation,
         !exec_deliver(agent->exec, from, bytes))
         cop__log(&agent->log, COP_LOG_INFO, "a message of member %u is not for agents",
                  (unsigned)from);
+}
+
+static void on_letter(void *context, int channel, cop_id from,
+                      cop_incarnation incarnation, struct cop_buf *bytes)
+{
+    struct agent *agent = context;
+    watches_letter(&agent->watches, channel, from, incarnation, bytes);
+}
+
+static void on_stream(void *context, uint64_t stream, struct cop_buf *event)
+{
+    struct agent *agent = context;
+    watches_stream(&agent->watches, stream, event);
 }
 
 static void ask_to_join(struct agent *agent);
@@ -425,6 +441,8 @@ static int start_node(struct agent *agent, struct cop_view *view)
         .installed = on_installed,
         .degraded = on_degraded,
         .deliver = on_deliver,
+        .letter = on_letter,
+        .stream = on_stream,
         .out = on_out,
         .held = on_held,
         .suspicion = on_suspicion,
@@ -449,6 +467,7 @@ static int start_node(struct agent *agent, struct cop_view *view)
     exec_set_node(agent->exec, agent->tcp, agent->id,
                   cluster->quorum != COP_QUORUM_FIXED);
     agreeings_begin(&agent->agreeings, agent->tcp, agent->id, agent->incarnation);
+    watches_begin(&agent->watches, agent->tcp, agent->id, agent->incarnation);
     put_set_node(agent->put, agent->tcp, agent->id);
     groups_set_node(&agent->groups, agent->tcp, agent->id, COP_ESTATE);
     note_view(agent, view);
@@ -608,6 +627,7 @@ static void on_session_closed(void *context, struct session *session)
     if (agent->exec != NULL)
         exec_closed(agent->exec, session);
     agreeings_closed(&agent->agreeings, session);
+    watches_closed(&agent->watches, session);
     if (agent->put != NULL)
         put_closed(agent->put, session);
 }
@@ -777,6 +797,8 @@ static int run(struct agent *agent)
     cop__runner_init(&agent->runner, &agent->loop);
     runs_init(&agent->runs, &agent->loop, agent->id);
     agreeings_init(&agent->agreeings, &agent->loop, &agent->log);
+    watches_init(&agent->watches, &agent->loop, &agent->log,
+                 agent->config->cluster->instance);
     int code = start(agent);
     if (code != 0)
         agent_stop(agent, code);

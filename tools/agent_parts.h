@@ -14,6 +14,7 @@
 #include "runs.h"
 #include "serve.h"
 #include "signals.h"
+#include "watch.h"
 
 /* What the files of an agent share. Nobody else includes it. */
 
@@ -55,6 +56,7 @@ struct agent {
     struct groups_agent groups;
     struct exec_allow allow_exec;
     struct agreeings agreeings;
+    struct watches watches;
     struct ask *asks;
     uint64_t next_ask;
 

@@ -468,6 +468,9 @@ static void answer(struct agent *agent, const struct caller *caller, enum verb v
     case VERB_AGREE:
         agreeings_order(&agent->agreeings, caller->session, body);
         return;
+    case VERB_WATCH:
+        watches_order(&agent->watches, caller->session, body);
+        return;
     case VERB_PUT:
         put_start(agent->put, caller->session, body);
         return;

@@ -6,6 +6,10 @@
 #include "say.h"
 #include "stacks.h"
 #include "unwind.h"
+#include "watcher.h"
+
+#include "filter/stacks.h"
+#include "filter/state.h"
 
 #include <coppice/error.h>
 #include <errno.h>
@@ -15,7 +19,8 @@
 
 struct options {
     struct stack_wishes wishes;
-    const char *read;
+    const char *read, *cluster, *agent;
+    cop_time timeout_ns;
     bool json, dot, svg, sample;
 };
 
@@ -56,13 +61,36 @@ static int check_options(const struct options *options)
         return fail(EXIT_USAGE,
                     "stacks: bad list of processes '%s'; 12,14-16 would be one",
                     wishes->pids);
+    if ((options->cluster || options->agent) && (options->read || options->sample))
+        return fail(EXIT_USAGE,
+                    "stacks: --read and --sample are of no cluster; no --cluster or "
+                    "--agent with them");
+    if (options->cluster && options->agent)
+        return fail(EXIT_USAGE, "stacks: --agent excludes --cluster");
     if (options->json + options->dot + options->svg + options->sample > 1)
         return fail(EXIT_USAGE,
                     "stacks: only one of --json, --dot, --svg and --sample");
     return 0;
 }
 
-/* "M 12 why": who could not be looked at is said, and the others are shown all the same. */
+/* Who could not be looked at is said, and the others are shown all the same. */
+static void tell_one(const char *host, uint64_t pid, const char *why, bool as_json)
+{
+    if (!as_json) {
+        complain("stacks: %s:%" PRIu64 ": %s", host, pid, why);
+        return;
+    }
+    struct json json;
+    json_init(&json, stdout);
+    json_begin_object(&json);
+    json_put_string(&json, "schema", "coppice.stacks.missed.v1");
+    json_put_string(&json, "host", host);
+    json_put_u64(&json, "pid", pid);
+    json_put_string(&json, "why", why);
+    json_end_object(&json);
+}
+
+/* "M 12 why". */
 static void tell_missed(const char *lines, const char *host, bool as_json)
 {
     for (const char *at = lines; *at;) {
@@ -72,18 +100,7 @@ static void tell_missed(const char *lines, const char *host, bool as_json)
             uint64_t pid = strtoull(at + 2, &end, 10);
             char why[160];
             snprintf(why, sizeof why, "%.*s", (int)(length - (size_t)(end - at)), end);
-            if (as_json) {
-                struct json json;
-                json_init(&json, stdout);
-                json_begin_object(&json);
-                json_put_string(&json, "schema", "coppice.stacks.missed.v1");
-                json_put_string(&json, "host", host);
-                json_put_u64(&json, "pid", pid);
-                json_put_string(&json, "why", why + (why[0] == ' '));
-                json_end_object(&json);
-            } else {
-                complain("stacks: %s:%" PRIu64 ":%s", host, pid, why);
-            }
+            tell_one(host, pid, why + (why[0] == ' '), as_json);
         }
         at += length + (at[length] ? 1 : 0);
     }
@@ -100,19 +117,23 @@ static bool has_stack(const char *lines)
     return false;
 }
 
+static enum stacks_form form_of(const struct options *options)
+{
+    return options->json  ? STACKS_JSON
+           : options->dot ? STACKS_DOT
+           : options->svg ? STACKS_SVG
+                          : STACKS_TEXT;
+}
+
 static int print_tree(const struct options *options, const struct stack_hosts *hosts)
 {
-    enum stacks_form form = options->json  ? STACKS_JSON
-                            : options->dot ? STACKS_DOT
-                            : options->svg ? STACKS_SVG
-                                           : STACKS_TEXT;
     struct cop_buf *tree = NULL;
     const char **names = calloc(hosts->count, sizeof *names);
     int error = names ? stacks_join(hosts, &tree) : COP_ENOMEM;
     for (uint32_t i = 0; !error && i < hosts->count; i++)
         names[i] = hosts->at[i].name;
     if (!error)
-        error = stacks_print(stdout, form, tree, names, hosts->count);
+        error = stacks_print(stdout, form_of(options), tree, names, hosts->count);
     cop_buf_unref(tree);
     free(names);
     return error ? fail(EXIT_FAILED, "stacks: %s", cop_strerror(error)) : EXIT_DONE;
@@ -174,10 +195,149 @@ static int look(const struct options *options, const uint32_t *pids, uint32_t co
     return code;
 }
 
+/* ---- a cluster -------------------------------------------------------------------- */
+
+/* Frames "!why" are who could not be looked at; `tree` gets the others. */
+static int part(const struct options *options, const struct watcher *watcher,
+                struct cop_buf **tree, bool *any)
+{
+    struct cop_span bytes = {watcher->state->data, watcher->state->length};
+    struct cop__state state;
+    struct cop__frame frame;
+    int error = cop__state_read(bytes, &state);
+    struct cop_buf *out = error ? NULL : cop_buf_create(bytes.length);
+    if (out == NULL)
+        return error ? error : COP_ENOMEM;
+    memcpy(out->data, state.head.bytes, state.head.length);
+    out->length = state.head.length;
+    for (const uint8_t *at = state.body.at; cop__frame_next(&state.body, &frame);
+         at = state.body.at) {
+        if (frame.depth > 1 || frame.label.bytes[0] != '!') {
+            memcpy(out->data + out->length, at, (size_t)(state.body.at - at));
+            out->length += (uint32_t)(state.body.at - at);
+            *any = true;
+            continue;
+        }
+        struct cop__ranges ranges = cop__ranges_begin(frame.set);
+        struct cop__range range;
+        char why[160], name[COP_NAME_MAX + 1];
+        snprintf(why, sizeof why, "%.*s", (int)frame.label.length - 1,
+                 (const char *)frame.label.bytes + 1);
+        while (cop__ranges_next(&ranges, &range))
+            for (uint64_t member = range.first; member <= range.last; member++) {
+                watcher_name(watcher, cop__stack_leaf(member), name);
+                tell_one(name, member & UINT32_MAX, why, options->json);
+            }
+    }
+    *tree = out;
+    return 0;
+}
+
+static int print_named(const struct options *options, const struct watcher *watcher,
+                       struct cop_buf *tree)
+{
+    uint32_t count = cop_view_slots(watcher->roll.view);
+    char(*names)[COP_NAME_MAX + 1] = calloc(count, sizeof *names);
+    const char **list = calloc(count, sizeof *list);
+    int error = names && list ? 0 : COP_ENOMEM;
+    for (cop_id id = 0; !error && id < count; id++) {
+        watcher_name(watcher, id, names[id]);
+        list[id] = names[id];
+    }
+    if (!error)
+        error = stacks_print(stdout, form_of(options), tree, list, count);
+    free(names);
+    free(list);
+    return error;
+}
+
+static int show_watched(const struct options *options, const struct watcher *watcher)
+{
+    struct cop_buf *tree = NULL;
+    bool any = false;
+    int error = part(options, watcher, &tree, &any);
+    int code = 0;
+    if (!error && !any)
+        code = fail(EXIT_FAILED, "stacks: nobody who matches could be looked at");
+    else if (!error)
+        error = print_named(options, watcher, tree);
+    cop_buf_unref(tree);
+    if (error)
+        return fail(EXIT_FAILED, "stacks: %s", cop_strerror(error));
+    if (!watcher->reply.complete && code == 0)
+        code = fail(EXIT_FAILED, "stacks: %u of %u members have answered",
+                    (unsigned)watcher->reply.covered, (unsigned)watcher->reply.members);
+    return code;
+}
+
+static int watch(const struct options *options, struct watcher *watcher)
+{
+    cop_time until = now_ns() + options->timeout_ns;
+    int code = 0;
+    for (bool any = false;;)
+        switch (watcher_next(watcher, until, -1, &code)) {
+        case WATCHED_OUTPUT:
+            any = true;
+            if (watcher->reply.complete)
+                return show_watched(options, watcher);
+            break;
+        case WATCHED_END:
+            return code;
+        default:
+            return any ? show_watched(options, watcher)
+                       : fail(EXIT_FAILED, "stacks: nobody has answered in time");
+        }
+}
+
+static struct cop_buf *make_wish(const struct stack_wishes *wishes)
+{
+    struct watch_wish wish = {.threads = wishes->threads,
+                              .patience_ns = wishes->patience_ns};
+    snprintf(wish.pids, sizeof wish.pids, "%s", wishes->pids ? wishes->pids : "");
+    snprintf(wish.name, sizeof wish.name, "%s", wishes->name ? wishes->name : "");
+    snprintf(wish.exe, sizeof wish.exe, "%s", wishes->exe ? wishes->exe : "");
+    if ((wishes->pids && strcmp(wish.pids, wishes->pids) != 0) ||
+        (wishes->name && strcmp(wish.name, wishes->name) != 0) ||
+        (wishes->exe && strcmp(wish.exe, wishes->exe) != 0)) {
+        complain("stacks: a list, name or path is too long");
+        return NULL;
+    }
+    return watch_wish_encode(&wish);
+}
+
+/* All hosts of a cluster: each is looked at by an agent, and the trees are joined on the way. */
+static int run_cluster(const struct options *options)
+{
+    struct settings settings;
+    int code = options->agent ? 0 : local_settings(&settings, options->cluster);
+    if (code)
+        return code;
+    struct cop_buf *wish = make_wish(&options->wishes);
+    if (wish == NULL)
+        return EXIT_USAGE;
+    struct watcher watcher = {
+        .name = options->agent ? NULL : settings_name(&settings),
+        .agent = options->agent,
+        .command = "stacks",
+        .watch = {.kind = WATCH_STACKS,
+                  .interval_ns = COP_SEC,
+                  .wish = {wish->data, wish->length}},
+    };
+    code = watcher_open(&watcher);
+    if (code == 0) {
+        code = watch(options, &watcher);
+        watcher_close(&watcher);
+    }
+    cop_buf_unref(wish);
+    return code;
+}
+
 static int run(const struct options *options)
 {
     uint32_t *pids, count;
     char why[256];
+    if (options->cluster || options->agent)
+        return run_cluster(options);
     if (options->read)
         return show_file(options);
     if (!unwind_is_there(why, sizeof why))
@@ -197,7 +357,8 @@ static int run(const struct options *options)
 
 int cmd_stacks(int argc, char **argv)
 {
-    struct options options = {.wishes.patience_ns = COP_SEC};
+    struct options options = {.wishes.patience_ns = COP_SEC,
+                              .timeout_ns = 20 * COP_SEC};
     struct stack_wishes *wishes = &options.wishes;
     const struct args_option table[] = {
         {0, "pid", "LIST", "these processes, e.g. 12,14-16", ARGS_TEXT, &wishes->pids,
@@ -210,6 +371,12 @@ int cmd_stacks(int argc, char **argv)
          &wishes->threads, 0, 0},
         {0, "patience", "TIME", "for each thread, until it can be held (1s)",
          ARGS_DURATION, &wishes->patience_ns, 0, 0},
+        {0, "cluster", "NAME", "on all hosts of this cluster", ARGS_TEXT,
+         &options.cluster, 0, 0},
+        {0, "agent", "SOCKET", "on all hosts of the cluster of this agent", ARGS_TEXT,
+         &options.agent, 0, 0},
+        {0, "timeout", "TIME", "wait so long for all hosts (20s)", ARGS_DURATION,
+         &options.timeout_ns, 0, 0},
         {0, "sample", NULL, "print this host as lines for --read", ARGS_FLAG,
          &options.sample, 0, 0},
         {0, "read", "FILE", "hosts from lines of --sample; -: standard input",
@@ -223,11 +390,12 @@ int cmd_stacks(int argc, char **argv)
     struct args args = {
         .name = "stacks",
         .usage = "[options]",
-        .text = "Shows where processes of this host are: their call stacks as one "
-                "tree, with\n"
-                "who is at each place. All conditions given must hold. Processes are "
-                "held for\n"
-                "some milliseconds; stopped ones stay stopped.",
+        .text = "Shows where processes of this host, or of all hosts of a cluster, "
+                "are: their\n"
+                "call stacks as one tree, with who is at each place. All conditions "
+                "given must\n"
+                "hold. Processes are held for some milliseconds; stopped ones stay "
+                "stopped.",
         .options = table,
     };
     int code;

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "args.h"
 #include "commands.h"
-#include "host_fold.h"
-#include "json.h"
 #include "say.h"
+#include "screen.h"
+#include "top_print.h"
+#include "watcher.h"
 
 #include <coppice/error.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 struct options {
-    bool once, json, sample;
-    const char *read;
-    cop_time interval_ns;
+    bool once, json, sample, here;
+    const char *name, *agent, *read;
+    cop_time interval_ns, timeout_ns;
 };
 
 struct hosts {
@@ -78,6 +78,8 @@ static int read_file(const char *path, struct hosts *hosts)
     return code;
 }
 
+/* ---- this host, and lines --------------------------------------------------------- */
+
 static int gather(const struct options *options, struct hosts *hosts)
 {
     struct host_sample sample;
@@ -90,112 +92,33 @@ static int gather(const struct options *options, struct hosts *hosts)
     return error ? fail(EXIT_FAILED, "%s", cop_strerror(error)) : 0;
 }
 
-/* ---- showing ---------------------------------------------------------------------- */
-
-#define VALUE_SIZE 24
-
-static const char *print_value(enum host_metric metric, double value,
-                               char out[VALUE_SIZE])
+static void name_sample(const void *context, uint32_t leaf, char out[COP_NAME_MAX + 1])
 {
-    static const char *const units[] = {"", "k", "M", "G", "T"};
-    if (metric == HOST_LOAD) {
-        snprintf(out, VALUE_SIZE, "%.2f", value / 1000);
-    } else if (metric == HOST_CPU || metric == HOST_MEMORY) {
-        snprintf(out, VALUE_SIZE, "%.1f%%", value / 10);
-    } else {
-        uint32_t unit = 0;
-        for (; value >= 1000 && unit < 4; unit++)
-            value /= 1000;
-        snprintf(out, VALUE_SIZE, "%.3g%sB/s", value, units[unit]);
-    }
-    return out;
+    const struct hosts *hosts = context;
+    snprintf(out, COP_NAME_MAX + 1, "%.*s", (int)COP_NAME_MAX, hosts->at[leaf].host);
 }
 
-/* A column for each bucket, as high as it has hosts. */
-static void print_spark(const struct host_summary *summary)
+static int show_hosts(const struct options *options, const struct hosts *hosts)
 {
-    static const char *const blocks[] = {" ",      "\u2581", "\u2582",
-                                         "\u2583", "\u2584", "\u2585",
-                                         "\u2586", "\u2587", "\u2588"};
-    static const char *const letters[] = {" ", ".", ".", ":", ":", "|", "|", "#", "#"};
-    uint64_t most = 1;
-    for (uint32_t i = 0; i < summary->buckets; i++)
-        most = summary->bucket[i] > most ? summary->bucket[i] : most;
-    for (uint32_t i = 0; i < summary->buckets; i++) {
-        uint64_t height = (summary->bucket[i] * 8 + most - 1) / most;
-        fputs((has_utf8() ? blocks : letters)[height], stdout);
-    }
-}
-
-static void print_row(const struct hosts *hosts, enum host_metric metric,
-                      const struct host_summary *summary)
-{
-    char text[4][VALUE_SIZE];
-    printf("%-8s %10s %10s %10s %10s  ", host_metric_names[metric],
-           print_value(metric, (double)summary->least, text[0]),
-           print_value(metric, (double)summary->median, text[1]),
-           print_value(metric, summary->mean, text[2]),
-           print_value(metric, (double)summary->most, text[3]));
-    print_spark(summary);
-    for (uint32_t i = 0; i < summary->outliers; i++)
-        printf(" %s=%s", hosts->at[summary->outlier[i].host].host,
-               print_value(metric, (double)summary->outlier[i].value, text[0]));
-    printf("\n");
-}
-
-static void print_json(const struct hosts *hosts, enum host_metric metric,
-                       const struct host_summary *summary)
-{
-    struct json json;
-    json_init(&json, stdout);
-    json_begin_object(&json);
-    json_put_string(&json, "schema", "coppice.top.v1");
-    json_put_u64(&json, "hosts", hosts->count);
-    json_put_string(&json, "metric", host_metric_names[metric]);
-    json_put_u64(&json, "min", summary->least);
-    json_put_u64(&json, "low", summary->low);
-    json_put_u64(&json, "median", summary->median);
-    json_put_double(&json, "mean", summary->mean, 3);
-    json_put_u64(&json, "high", summary->high);
-    json_put_u64(&json, "max", summary->most);
-    json_put_string(&json, "bounds", strchr(host_bounds(metric), '=') + 1);
-    json_key(&json, "histogram");
-    json_begin_array(&json);
-    for (uint32_t i = 0; i < summary->buckets; i++)
-        json_u64(&json, summary->bucket[i]);
-    json_end_array(&json);
-    json_key(&json, "outliers");
-    json_begin_array(&json);
-    for (uint32_t i = 0; i < summary->outliers; i++) {
-        json_begin_object(&json);
-        json_put_string(&json, "host", hosts->at[summary->outlier[i].host].host);
-        json_put_u64(&json, "value", summary->outlier[i].value);
-        json_end_object(&json);
-    }
-    json_end_array(&json);
-    json_end_object(&json);
-}
-
-static int show(const struct options *options, const struct hosts *hosts)
-{
-    if (!options->json) {
-        if (!options->once && isatty(STDOUT_FILENO))
-            fputs("\033[H\033[2J", stdout);
-        printf("%u host%s\n%-8s %10s %10s %10s %10s  %s\n", (unsigned)hosts->count,
-               hosts->count == 1 ? "" : "s", "", "min", "median", "mean", "max",
-               "histogram and outliers");
-    }
-    for (enum host_metric metric = 0; metric < HOST_METRICS; metric++) {
-        struct host_summary summary;
-        int error = host_fold(hosts->at, hosts->count, metric, &summary);
-        if (error)
-            return fail(EXIT_FAILED, "top: %s", cop_strerror(error));
-        (options->json ? print_json : print_row)(hosts, metric, &summary);
-    }
+    struct cop_buf *state;
+    int error = host_fold(hosts->at, hosts->count, &state);
+    if (error)
+        return fail(EXIT_FAILED, "top: %s", cop_strerror(error));
+    struct top_frame frame = {.state = {state->data, state->length},
+                              .hosts = hosts->count,
+                              .complete = true,
+                              .covered = hosts->count,
+                              .members = hosts->count,
+                              .name = name_sample,
+                              .context = hosts};
+    error = top_print(stdout, options->json ? TOP_JSON : TOP_TEXT, &frame);
+    cop_buf_unref(state);
+    if (error)
+        return fail(EXIT_FAILED, "top: %s", cop_strerror(error));
     return fflush(stdout) == 0 ? 0 : EXIT_FAILED;
 }
 
-static int run(const struct options *options)
+static int run_here(const struct options *options)
 {
     int code;
     do {
@@ -206,18 +129,168 @@ static int run(const struct options *options)
             host_sample_print(&hosts.at[0], line);
             printf("%s\n", line);
         } else if (code == 0) {
-            code = show(options, &hosts);
+            code = show_hosts(options, &hosts);
         }
         free(hosts.at);
     } while (code == 0 && !options->once && !options->sample && !options->read);
     return code;
 }
 
+/* ---- a cluster -------------------------------------------------------------------- */
+
+static void name_member(const void *context, uint32_t leaf, char out[COP_NAME_MAX + 1])
+{
+    watcher_name(context, leaf, out);
+}
+
+static int make_frame(const struct watcher *watcher, struct top_frame *out)
+{
+    const struct watch_reply *reply = &watcher->reply;
+    *out = (struct top_frame){.state = {reply->state.data, reply->state.length},
+                              .wave = reply->wave,
+                              .complete = reply->complete,
+                              .covered = reply->covered,
+                              .members = reply->members,
+                              .name = name_member,
+                              .context = watcher};
+    return host_count(out->state, &out->hosts);
+}
+
+static int draw(const struct top_frame *frame)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *memory = open_memstream(&text, &size);
+    if (memory == NULL)
+        return COP_ENOMEM;
+    int error = top_print(memory, TOP_SCREEN, frame);
+    if (fclose(memory) != 0 && !error)
+        error = COP_ENOMEM;
+    if (!error)
+        screen_show(text);
+    free(text);
+    return error;
+}
+
+static int show(const struct options *options, const struct watcher *watcher,
+                bool on_screen)
+{
+    struct top_frame frame;
+    int error = make_frame(watcher, &frame);
+    if (!error && on_screen)
+        error = draw(&frame);
+    else if (!error)
+        error = top_print(stdout, options->json ? TOP_JSON : TOP_TEXT, &frame);
+    if (error)
+        return fail(EXIT_FAILED, "top: %s", cop_strerror(error));
+    return fflush(stdout) == 0 ? 0 : EXIT_FAILED;
+}
+
+/* The first output that everybody is in, or what there is when the time is over. */
+static int look_once(const struct options *options, struct watcher *watcher)
+{
+    cop_time until = now_ns() + options->timeout_ns + options->interval_ns;
+    int code = 0;
+    for (bool any = false;;) {
+        switch (watcher_next(watcher, until, -1, &code)) {
+        case WATCHED_OUTPUT:
+            any = true;
+            if (watcher->reply.complete)
+                return show(options, watcher, false);
+            break;
+        case WATCHED_END:
+            return code;
+        default:
+            if (any)
+                show(options, watcher, false);
+            return fail(EXIT_FAILED, "top: %s",
+                        any ? "some members have not answered in time"
+                            : "nobody has answered in time");
+        }
+    }
+}
+
+static int look_on(const struct options *options, struct watcher *watcher,
+                   bool on_screen)
+{
+    int code = 0;
+    for (;;) {
+        enum watched got = watcher_next(watcher, now_ns() + 60 * COP_SEC,
+                                        on_screen ? STDIN_FILENO : -1, &code);
+        if (got == WATCHED_OUTPUT)
+            code = show(options, watcher, on_screen);
+        if (got == WATCHED_END || code)
+            return code;
+        for (int key; got == WATCHED_KEY && (key = screen_key()) != -1;)
+            if (key == 'q' || key == 'Q')
+                return 0;
+    }
+}
+
+static bool wants_screen(const struct options *options)
+{
+    char why[256];
+    if (options->once || options->json || !isatty(STDOUT_FILENO) ||
+        !isatty(STDIN_FILENO))
+        return false;
+    if (screen_open(why, sizeof why))
+        return true;
+    complain("top: %s; printing text", why);
+    return false;
+}
+
+static int run_cluster(const struct options *options, const char *name)
+{
+    struct watcher watcher = {
+        .name = name,
+        .agent = options->agent,
+        .command = "top",
+        .watch = {.kind = WATCH_HOSTS, .interval_ns = options->interval_ns},
+    };
+    int code = watcher_open(&watcher);
+    if (code)
+        return code;
+    bool on_screen = wants_screen(options);
+    watcher.follow.is_quiet = on_screen;
+    code = options->once ? look_once(options, &watcher)
+                         : look_on(options, &watcher, on_screen);
+    if (on_screen)
+        screen_close();
+    watcher_close(&watcher);
+    return code;
+}
+
+/* ---- the command ------------------------------------------------------------------ */
+
+static int check_options(const struct options *options)
+{
+    bool alone = options->sample || options->read || options->here;
+    if (options->sample && options->read)
+        return fail(EXIT_USAGE,
+                    "top: --sample prints this host, --read reads others; not both");
+    if (alone && (options->name || options->agent))
+        return fail(EXIT_USAGE,
+                    "top: --here, --sample and --read ask no cluster; no --name or "
+                    "--agent with them");
+    if (options->name && options->agent)
+        return fail(EXIT_USAGE, "top: --agent excludes --name");
+    if (options->interval_ns < COP_MSEC || options->interval_ns > 3600 * COP_SEC)
+        return fail(EXIT_USAGE, "top: an interval is from 1ms to 3600s");
+    return 0;
+}
+
 int cmd_top(int argc, char **argv)
 {
-    struct options options = {.interval_ns = COP_SEC};
+    struct options options = {.interval_ns = COP_SEC, .timeout_ns = 10 * COP_SEC};
     const struct args_option table[] = {
-        {0, "once", NULL, "one look, then end", ARGS_FLAG, &options.once, 0, 0},
+        {0, "name", "NAME", "the cluster (default)", ARGS_TEXT, &options.name, 0, 0},
+        {0, "agent", "SOCKET", "ask this agent, not one of a local cluster", ARGS_TEXT,
+         &options.agent, 0, 0},
+        {0, "here", NULL, "this host only, without a cluster", ARGS_FLAG, &options.here,
+         0, 0},
+        {0, "once", NULL, "one look at all, then end", ARGS_FLAG, &options.once, 0, 0},
+        {0, "timeout", "TIME", "with --once: wait so long for all (10s)", ARGS_DURATION,
+         &options.timeout_ns, 0, 0},
         {0, "interval", "TIME", "over which rates are taken (1s)", ARGS_DURATION,
          &options.interval_ns, 0, 0},
         {0, "sample", NULL, "print this host as a line for --read", ARGS_FLAG,
@@ -232,17 +305,26 @@ int cmd_top(int argc, char **argv)
         .name = "top",
         .usage = "[options]",
         .text =
-            "Shows load, CPU, memory and network of this host, or of all hosts whose\n"
-            "samples are read: least, median, mean, most, how they are spread, and "
-            "who\n"
-            "lies far from the others. A host that was sampled twice counts once.",
+            "Shows load, CPU, memory and network of all hosts of a cluster, of this "
+            "host, or\n"
+            "of those whose samples are read: least, median, mean, most, how they "
+            "are\n"
+            "spread, and who lies far from the others. Agents sample, one on each "
+            "host, and\n"
+            "their samples are folded on the way, in the tree of a stream.",
         .options = table,
     };
+    struct settings settings;
     int code;
     if (!args_parse(&args, argc, argv, &code))
         return code;
-    if (options.sample && options.read)
-        return fail(EXIT_USAGE,
-                    "top: --sample prints this host, --read reads others; not both");
-    return run(&options);
+    code = check_options(&options);
+    if (code)
+        return code;
+    if (options.here || options.sample || options.read)
+        return run_here(&options);
+    if (options.agent)
+        return run_cluster(&options, NULL);
+    code = local_settings(&settings, options.name);
+    return code ? code : run_cluster(&options, settings_name(&settings));
 }

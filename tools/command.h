@@ -31,6 +31,7 @@
     X(DRAIN, 11, "agent: have a member carry nobody, or (number 1) again")             \
     X(AGREE, 12, "agent: have all members agree, so many times")                       \
     X(GO_ON, 13, "agent: go on from this view without a quorum")                       \
+    X(WATCH, 14, "agent: what all hosts are doing; see watch_body.h")                  \
     X(LIST, 16, "keeper: the members and how they are")                                \
     X(SIGNAL, 17, "keeper: send members a signal")                                     \
     X(RESTART, 18, "keeper: start members again")                                      \

@@ -92,7 +92,8 @@ static int move(struct follow *follow)
     if (!local_find(follow->local, &follow->client, &roll, &follow->slot))
         return fail(EXIT_FAILED, "no member of '%s' is left", name);
     cluster_name(&follow->local->cluster, follow->slot, next);
-    complain("%s does not answer any more; going on with %s", gone, next);
+    if (!follow->is_quiet)
+        complain("%s does not answer any more; going on with %s", gone, next);
     follow->moves++;
     roll_free(&roll);
     return 0;
@@ -103,14 +104,22 @@ static bool may_move(const struct follow *follow)
     return follow->local != NULL && follow->from == NULL;
 }
 
-/* Whether the one who says nothing has nothing to say. */
-static bool is_there(const struct follow *follow)
+bool follow_is_there(const struct follow *follow)
 {
     struct roll roll;
+    if (!may_move(follow))
+        return true; /* there is nobody else */
     if (local_roll(follow->local, follow->slot, &roll) != 0)
         return false;
     roll_free(&roll);
     return true;
+}
+
+int follow_move(struct follow *follow)
+{
+    if (!may_move(follow))
+        return fail(EXIT_FAILED, "the agent that was asked is gone");
+    return move(follow);
 }
 
 static int ask(struct follow *follow, enum verb verb, uint64_t known,
@@ -122,7 +131,7 @@ static int ask(struct follow *follow, enum verb verb, uint64_t known,
     int error = client_send(&follow->client, verb, body);
     cop_buf_unref(body);
     while (!error && !client_is_ready(&follow->client, SILENCE_NS))
-        if (may_move(follow) && !is_there(follow))
+        if (!follow_is_there(follow))
             error = COP_ELOST;
     if (!error)
         error = client_receive(&follow->client,
@@ -139,9 +148,7 @@ int follow_next(struct follow *follow, enum verb verb, uint64_t known,
             return 0;
         if (error == COP_ENOMEM)
             return fail(EXIT_FAILED, "%s", cop_strerror(error));
-        if (!may_move(follow))
-            return fail(EXIT_FAILED, "the agent that was asked is gone");
-        int code = move(follow);
+        int code = follow_move(follow);
         if (code)
             return code;
         known = 0;

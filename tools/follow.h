@@ -13,6 +13,7 @@ struct follow {
     const char *agent;   /* a socket */
     const char *from;    /* this member and no other; NULL: any */
     const char *command; /* whose messages these are */
+    bool is_quiet;       /* does not say that it had to find another */
     /* Filled: */
     struct client client;
     cop_id slot;    /* of a local cluster */
@@ -22,6 +23,11 @@ struct follow {
 /* Finds the agent, and gives its view: 0, or an exit code after one line. */
 int follow_open(struct follow *follow, struct roll *roll);
 void follow_close(struct follow *follow);
+
+/* Whether the one who says nothing lives, and has nothing to say. */
+bool follow_is_there(const struct follow *follow);
+/* Finds another agent, where any will do: 0, or an exit code after one line. */
+int follow_move(struct follow *follow);
 
 /*
  * Asks with a verb that is answered when the number `known` is no longer the present one, and

@@ -5,13 +5,13 @@
 #include "host_sample.h"
 
 /*
- * Many hosts as one: each metric is folded by filters (min, max, mean, quantiles, histogram,
- * and the largest and smallest with their hosts), so that it could be done anywhere in a tree.
+ * Many hosts as one: what a state of the filter `hosts` says, wherever that was made: in the tree
+ * of a stream, or here out of samples.
  */
 #define HOST_BUCKETS_MAX 20u
 #define HOST_EXTREMES 8u
 struct host_extreme {
-    uint32_t host; /* which sample */
+    uint32_t host; /* the leaf: a member, or which sample */
     uint64_t value;
 };
 struct host_summary {
@@ -24,10 +24,12 @@ struct host_summary {
     struct host_extreme outlier[2 * HOST_EXTREMES];
 };
 
-/* `count` samples, at least one. COP_ENOMEM. */
-int host_fold(const struct host_sample *samples, uint32_t count,
-              enum host_metric metric, struct host_summary *out);
-/* The bounds between the buckets of a metric, as a filter takes them. */
-const char *host_bounds(enum host_metric metric);
+/* How many hosts are in it. COP_EMALFORMED. */
+int host_count(struct cop_span state, uint64_t *out);
+/* One metric of a state with a host at least. COP_EMALFORMED, COP_ENOMEM. */
+int host_summarize(struct cop_span state, enum cop__host_metric metric,
+                   struct host_summary *out);
+/* The state of `count` samples; host i is leaf i. COP_ENOMEM. */
+int host_fold(const struct host_sample *samples, uint32_t count, struct cop_buf **out);
 
 #endif

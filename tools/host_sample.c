@@ -9,11 +9,6 @@
 #include <time.h>
 #include <unistd.h>
 
-const char *const host_metric_names[HOST_METRICS] = {
-    [HOST_LOAD] = "load",       [HOST_CPU] = "cpu",   [HOST_MEMORY] = "memory",
-    [HOST_RECEIVE] = "receive", [HOST_SEND] = "send",
-};
-
 /* ---- /proc ----------------------------------------------------------------------- */
 
 static bool read_load(uint64_t *thousandths)
@@ -46,12 +41,7 @@ static bool read_memory(uint64_t *thousandths)
     return true;
 }
 
-struct counters {
-    uint64_t busy, all, receive, send;
-    cop_time at;
-};
-
-static bool read_cpu(struct counters *out)
+static bool read_cpu(struct host_counters *out)
 {
     FILE *file = fopen("/proc/stat", "re");
     uint64_t ticks[8] = {0};
@@ -71,7 +61,7 @@ static bool read_cpu(struct counters *out)
     return got == 8;
 }
 
-static bool read_network(struct counters *out)
+static bool read_network(struct host_counters *out)
 {
     FILE *file = fopen("/proc/net/dev", "re");
     char line[512], name[64];
@@ -89,10 +79,13 @@ static bool read_network(struct counters *out)
     return true;
 }
 
-static bool read_counters(struct counters *out)
+int host_counters_read(struct host_counters *out)
 {
-    *out = (struct counters){.at = now_ns()};
-    return read_cpu(out) && read_network(out);
+    struct host_counters counters = {.at = now_ns()};
+    if (!read_cpu(&counters) || !read_network(&counters))
+        return COP_EIO;
+    *out = counters;
+    return 0;
 }
 
 /* A counter that went back is of an interface that went away. */
@@ -145,25 +138,36 @@ int host_sample_name(struct host_sample *out)
     return 0;
 }
 
+int host_sample_since(struct host_counters *before, uint64_t value[COP__HOST_METRICS])
+{
+    struct host_counters after;
+    if (host_counters_read(&after) != 0 || !read_load(&value[COP__HOST_LOAD]) ||
+        !read_memory(&value[COP__HOST_MEMORY]))
+        return COP_EIO;
+    uint64_t ticks = after.all - before->all;
+    cop_time elapsed = after.at - before->at;
+    value[COP__HOST_CPU] = after.all > before->all && after.busy > before->busy
+                               ? (after.busy - before->busy) * 1000 / ticks
+                               : 0;
+    value[COP__HOST_RECEIVE] = rate(before->receive, after.receive, elapsed);
+    value[COP__HOST_SEND] = rate(before->send, after.send, elapsed);
+    *before = after;
+    return 0;
+}
+
 int host_sample_take(cop_time interval_ns, struct host_sample *out)
 {
     struct host_sample sample = {0};
-    struct counters before, after;
+    struct host_counters before;
     struct timespec pause = {(time_t)(interval_ns / COP_SEC),
                              (long)(interval_ns % COP_SEC)};
-    if (!name_host(&sample) || !read_counters(&before))
+    if (!name_host(&sample) || host_counters_read(&before) != 0)
         return COP_EIO;
     nanosleep(&pause, NULL);
-    if (!read_counters(&after) || !read_load(&sample.value[HOST_LOAD]) ||
-        !read_memory(&sample.value[HOST_MEMORY]))
-        return COP_EIO;
-    uint64_t ticks = after.all - before.all;
-    sample.value[HOST_CPU] = ticks ? (after.busy - before.busy) * 1000 / ticks : 0;
-    sample.value[HOST_RECEIVE] =
-        rate(before.receive, after.receive, after.at - before.at);
-    sample.value[HOST_SEND] = rate(before.send, after.send, after.at - before.at);
-    *out = sample;
-    return 0;
+    int error = host_sample_since(&before, sample.value);
+    if (!error)
+        *out = sample;
+    return error;
 }
 
 /* ---- lines ----------------------------------------------------------------------- */
@@ -174,9 +178,9 @@ void host_sample_print(const struct host_sample *sample, char out[HOST_LINE_MAX]
 {
     int used =
         snprintf(out, HOST_LINE_MAX, MARK "host=%s key=%s", sample->host, sample->key);
-    for (int i = 0; i < HOST_METRICS && used < HOST_LINE_MAX; i++)
+    for (int i = 0; i < COP__HOST_METRICS && used < HOST_LINE_MAX; i++)
         used += snprintf(out + used, HOST_LINE_MAX - (size_t)used, " %s=%" PRIu64,
-                         host_metric_names[i], sample->value[i]);
+                         cop__host_metric_names[i], sample->value[i]);
 }
 
 static bool parse_word(const char *word, size_t length, struct host_sample *out,
@@ -199,8 +203,8 @@ static bool parse_word(const char *word, size_t length, struct host_sample *out,
         *seen |= target == out->host ? 1u : 2u;
         return (size_t)snprintf(target, room, "%s", value) < room;
     }
-    for (unsigned i = 0; i < HOST_METRICS; i++)
-        if (strcmp(text, host_metric_names[i]) == 0) {
+    for (unsigned i = 0; i < COP__HOST_METRICS; i++)
+        if (strcmp(text, cop__host_metric_names[i]) == 0) {
             *seen |= 4u << i;
             return parse_number(value, 0, INT64_MAX, &out->value[i]) == 0;
         }
@@ -222,7 +226,7 @@ int host_sample_parse(const char *line, struct host_sample *out)
         at += length;
         at += *at == ' ' || *at == '\r';
     }
-    if (seen != (4u << HOST_METRICS) - 1)
+    if (seen != (4u << COP__HOST_METRICS) - 1)
         return COP_EMALFORMED;
     *out = sample;
     return 0;

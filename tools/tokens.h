@@ -13,5 +13,6 @@
 #define PUT_TOKEN (UINT64_C(1) << 61)
 #define AGREE_TOKEN (UINT64_C(1) << 60)
 #define GROUPS_TOKEN (UINT64_C(1) << 59)
+#define WATCH_TOKEN (UINT64_C(1) << 58)
 
 #endif

@@ -21,7 +21,8 @@
  *
  * A *wave* is one packet of every back-end. Packets are cumulative: wave k comes out as the
  * join of all packets that each back-end gave up to its k-th. So an output that is never seen
- * loses nothing that a later one does not say.
+ * loses nothing that a later one does not say. With COP_STREAM_SINGLE a wave is by itself: it
+ * comes out as the join of the k-th packets alone.
  *
  * Needs views (COP_QUORUM_FIXED: COP_EINVAL), and at all members the same filters.
  */
@@ -40,14 +41,17 @@ enum cop_stream_flag {
     COP_STREAM_WITHDRAW = 2,
     /* It stays open without a front-end. */
     COP_STREAM_KEEP = 4,
+    /* Waves are single: what a back-end gave before, and what a lost one gave, is in no later
+     * one. Every output is whole. While the tree mends itself a wave may be missing. */
+    COP_STREAM_SINGLE = 8,
 };
-#define COP_STREAM_FLAGS_ALL 7u
+#define COP_STREAM_FLAGS_ALL 15u
 
 /*
  * COP_REQUEST_STREAM_OPEN, at the root of the view (elsewhere COP_ESTATE). The caller is its
  * front-end from then on. Opening one that is open is attaching to it. COP_EEXIST: it was
  * closed; COP_EINVAL: an option is not possible, or there is no such filter, or it is not
- * CUMULATIVE. COMPLETE at once.
+ * CUMULATIVE and the stream not COP_STREAM_SINGLE. COMPLETE at once.
  */
 struct cop_stream_options {
     uint64_t number;        /* the caller's own, never used again */
@@ -121,7 +125,9 @@ struct cop_stream_recovery {
 /* For tests and tools: what a node holds of a stream. */
 struct cop_stream_info {
     const struct cop_filter *filter;
-    const char *type;    /* of packets; borrowed until the next step */
+    const char *type; /* of packets; borrowed until the next step */
+    const struct cop_buf
+        *empty;          /* the state of nothing, with the parameters; the same */
     uint64_t wave;       /* of the last state that it made */
     uint64_t mark;       /* and the last that the front-end is known to have taken */
     uint64_t given;      /* packets by the back-end here */

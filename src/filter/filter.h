@@ -22,7 +22,8 @@
     X(aligned)                                                                         \
     X(skew)                                                                            \
     X(graph)                                                                           \
-    X(stacks)
+    X(stacks)                                                                          \
+    X(hosts)
 
 #define COP__FILTER_DECLARE(name) extern const struct cop_filter cop__filter_##name;
 COP__FILTERS(COP__FILTER_DECLARE)

@@ -414,7 +414,8 @@ static int check_options(const struct cop_run *run,
     if (*filter == NULL || options->type == NULL ||
         strlen(options->type) > COP_FILTER_NAME_MAX ||
         strlen(params) > COP_FILTER_PARAMS_MAX ||
-        ((*filter)->flags & COP_FILTER_CUMULATIVE) == 0 ||
+        (((*filter)->flags & COP_FILTER_CUMULATIVE) == 0 &&
+         (options->flags & COP_STREAM_SINGLE) == 0) ||
         options->window > COP_STREAM_WINDOW_MAX ||
         (options->flags & ~COP_STREAM_FLAGS_ALL) != 0 ||
         (unsigned)options->sync > COP_SYNC_NONE ||

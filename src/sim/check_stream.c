@@ -11,7 +11,7 @@
  *   S1  an output that is said to be complete is the fold of exactly the first k packets of each
  *       back-end of the view, and of what departed back-ends had given (idempotent filters: it
  *       has all of the former, and nothing that nobody gave); and what anybody who lives knows of
- *       the departed is known at the root
+ *       the departed is known at the root. Of single waves: of exactly their k-th packets
  *   S2  when faults stop and views agree, all back-ends can give all that they have, and the last
  *       output has it; packets down come to each back-end in order, once, and to all (where two
  *       sides have gone on without each other the one front-end has said to one of them what
@@ -20,7 +20,7 @@
  *       back-end is ahead of the front-end by more
  */
 
-/* What one life of a back-end gave: joined up to its i-th packet. */
+/* What one life of a back-end gave: joined up to its i-th packet, or (single waves) that one. */
 struct life {
     cop_id id;
     cop_incarnation incarnation;
@@ -192,6 +192,11 @@ static void note_life(struct state *state, struct cop_sim *sim, cop_id id)
     state->lives[state->count++] = (struct life){.id = id, .incarnation = incarnation};
 }
 
+static bool is_single(const struct cop_sim *sim)
+{
+    return sim->config.stream.flags & COP_STREAM_SINGLE;
+}
+
 static void note_packet(struct state *state, struct cop_sim *sim, cop_id id,
                         const struct cop_request *request)
 {
@@ -203,8 +208,9 @@ static void note_packet(struct state *state, struct cop_sim *sim, cop_id id,
                                 .leaf = id,
                                 .wave = info.given,
                                 .data = {request->bytes, request->length}};
+    bool joins = life->count > 0 && !is_single(sim);
     struct cop_buf *sum =
-        cop_buf_ref(life->count ? life->states[life->count - 1] : state->empty);
+        cop_buf_ref(joins ? life->states[life->count - 1] : state->empty);
     struct cop_buf *lifted;
     void *states = make_room(sim, life->states, life->count, &life->capacity,
                              sizeof(struct cop_buf *));
@@ -319,7 +325,10 @@ static void check_output(struct state *state, struct cop_sim *sim, cop_id id,
     struct cop_buf *sum = fold_living(state, sim, view, event->wave);
     /* Of several outputs in one step only the last can be held against what is known now. */
     bool same = add_departed(state, sim, id, view, &sum) == event->departed;
-    if (is_idempotent(state)) {
+    if (is_single(sim) && (event->departed > 0 || !event->whole))
+        cop_sim_fail(sim, "S1", "single wave %llu has something of others",
+                     (unsigned long long)event->wave);
+    if (is_idempotent(state) && !is_single(sim)) {
         if (!has_all(sim, state, said, sum) || !has_all(sim, state, state->all, said))
             cop_sim_fail(sim, "S1",
                          "complete wave %llu lacks something, or has too much",
@@ -360,10 +369,11 @@ static void check_lost(const struct state *state, struct cop_sim *sim,
         lost = life;
         count++;
     }
-    if (count != 1 || sim->config.stream.flags & COP_STREAM_WITHDRAW ||
-        is_idempotent(state) || state->parted || cop_sim_was_lied_to(sim) ||
-        cop_sim_was_disturbed(sim) || ended(sim) != 1 || lost->shown < lost->first ||
-        lost->count == 0 || lost->shown_by != root_id ||
+    if (count != 1 || is_single(sim) ||
+        sim->config.stream.flags & COP_STREAM_WITHDRAW || is_idempotent(state) ||
+        state->parted || cop_sim_was_lied_to(sim) || cop_sim_was_disturbed(sim) ||
+        ended(sim) != 1 || lost->shown < lost->first || lost->count == 0 ||
+        lost->shown_by != root_id ||
         lost->shown_life != cop__sim_incarnation(sim, root_id))
         return;
     for (uint32_t i = 0; cop_node_departed(root, state->number, i, &gone) == 0; i++)
@@ -400,7 +410,7 @@ static void on_output(struct state *state, struct cop_sim *sim, cop_id id,
     if (!event->whole && (told->incarnation != cop__sim_incarnation(sim, id)))
         cop_sim_fail(sim, "S1", "the first output of %u is a difference", (unsigned)id);
     /* Idempotent filters join, and never drop. */
-    if (event->whole && is_idempotent(state) && told->state &&
+    if (event->whole && is_idempotent(state) && !is_single(sim) && told->state &&
         told->incarnation == cop__sim_incarnation(sim, id) &&
         !has_all(sim, state, bytes, told->state))
         cop_sim_fail(sim, "S1", "what wave %llu had is not in wave %llu any more",

@@ -56,6 +56,8 @@ static bool parse_option(struct cop__words *words, struct cop_sim_stream *stream
         return set_flag(stream, COP_STREAM_LEAVES);
     if (cop__word_is(words, "withdraw"))
         return set_flag(stream, COP_STREAM_WITHDRAW);
+    if (cop__word_is(words, "single"))
+        return set_flag(stream, COP_STREAM_SINGLE);
     return cop__words_wrong(words, "stream does not know '%s'",
                             words->items[words->at]);
 }
@@ -65,15 +67,18 @@ bool cop__parse_stream(struct cop__words *words, struct cop_sim_stream *stream)
     const char *name = cop__word_next(words);
     *stream = (struct cop_sim_stream){.waves = 1, .window = 4};
     const struct cop_filter *filter = name ? cop_filter_find(name) : NULL;
-    if (!filter || !(filter->flags & COP_FILTER_CUMULATIVE))
+    if (!filter)
         return cop__words_wrong(words,
-                                "stream needs a filter that is cumulative, as sum, "
-                                "max or union, not '%s'",
+                                "stream needs a filter, as sum, max or union, not '%s'",
                                 name ? name : "");
     snprintf(stream->filter, sizeof stream->filter, "%s", name);
     while (words->at < words->count)
         if (!parse_option(words, stream))
             return false;
+    if (!(filter->flags & COP_FILTER_CUMULATIVE) &&
+        !(stream->flags & COP_STREAM_SINGLE))
+        return cop__words_wrong(words, "'%s' is not cumulative: only with single waves",
+                                filter->name);
     return true;
 }
 
@@ -100,8 +105,9 @@ void cop__print_stream(const struct cop_sim_stream *stream, FILE *out)
         fprintf(out, " downs %u", (unsigned)stream->downs);
     if (stream->others)
         fprintf(out, " others %u", (unsigned)stream->others);
-    fprintf(out, "%s%s%s%s\n", stream->closes ? " closes" : "",
+    fprintf(out, "%s%s%s%s%s\n", stream->closes ? " closes" : "",
             stream->sync == COP_SYNC_NONE ? " none" : "",
             stream->flags & COP_STREAM_LEAVES ? " leaves" : "",
-            stream->flags & COP_STREAM_WITHDRAW ? " withdraw" : "");
+            stream->flags & COP_STREAM_WITHDRAW ? " withdraw" : "",
+            stream->flags & COP_STREAM_SINGLE ? " single" : "");
 }

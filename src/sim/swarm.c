@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/swarm.h"
 
+#include "base/random.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -478,6 +480,18 @@ static void draw_agree(struct cop__draw *draw)
     agree->free = cop__chance(draw, 60);
 }
 
+/* Single waves, also of a filter that has no others. Of the seed alone: what is drawn after this
+ * stays as it is. */
+static void draw_single(uint64_t seed, struct cop_sim_stream *stream)
+{
+    uint64_t word = cop__mix64(seed ^ UINT64_C(0x51e));
+    if (word % 5 != 0)
+        return;
+    stream->flags |= COP_STREAM_SINGLE;
+    if (word / 5 % 3 == 0)
+        snprintf(stream->filter, sizeof(stream->filter), "concat");
+}
+
 /* A stream all the while, of a filter for which repetition matters, or not. */
 static void draw_stream(struct cop__draw *draw)
 {
@@ -500,6 +514,7 @@ static void draw_stream(struct cop__draw *draw)
                     (cop__chance(draw, 15) ? COP_STREAM_WITHDRAW : 0);
     stream->closes = cop__chance(draw, 10);
     stream->others = cop__chance(draw, 25) ? (uint32_t)cop__between(draw, 1, 3) : 0;
+    draw_single(draw->script->config.seed, stream);
 }
 
 int cop_sim_swarm_script(uint64_t seed, uint32_t flags, struct cop_sim_script *out)

@@ -14,7 +14,9 @@ static bool options_are_possible(const struct cop_stream_options *options,
     bool shaped = options->shape.kind == 0 ||
                   (options->shape.kind <= COP_SHAPE_CHAIN &&
                    cop_shape_make(options->shape.kind, options->shape.k, &shape) == 0);
-    return filter && filter->flags & COP_FILTER_CUMULATIVE && options->type &&
+    return filter && options->type &&
+           (filter->flags & COP_FILTER_CUMULATIVE ||
+            options->flags & COP_STREAM_SINGLE) &&
            strlen(options->type) <= COP_FILTER_NAME_MAX &&
            params <= COP_FILTER_PARAMS_MAX && options->number != 0 && shaped &&
            (unsigned)options->sync <= COP_SYNC_NONE && options->window > 0 &&
@@ -139,7 +141,8 @@ static bool read_filter(struct cop_node *node, struct cop__reader *reader,
         !read_text(reader, params, sizeof params))
         return false;
     stream->filter = find_filter(node, name);
-    if (!stream->filter || !(stream->filter->flags & COP_FILTER_CUMULATIVE))
+    if (!stream->filter || !(stream->filter->flags & COP_FILTER_CUMULATIVE ||
+                             stream->flags & COP_STREAM_SINGLE))
         return false;
     int error = cop_filter_init(stream->filter, stream->type, params, &stream->empty);
     if (error == COP_ENOMEM)

@@ -72,6 +72,7 @@ void cop__front_output(struct cop_node *node, struct cop__stream *stream)
     survey(node, stream);
     struct cop_buf *now = total(node, stream, &departed);
     bool whole = stream->output_whole || !stream->output ||
+                 cop__stream_is_single(stream) ||
                  cop_filter_diff(stream->filter, now, stream->output, &more) != 0;
     const struct cop_buf *said = whole ? now : more;
     cop__stream_tell(node, stream,

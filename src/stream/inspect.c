@@ -235,6 +235,7 @@ int cop_node_stream(const struct cop_node *node, uint64_t number,
     *out = (struct cop_stream_info){
         .filter = stream->filter,
         .type = stream->type,
+        .empty = stream->empty,
         .recovery = network->recovery,
         .wave = stream->wave,
         .mark = stream->mark,

@@ -126,7 +126,9 @@ void cop__slot_drop(struct cop_node *node, struct cop__stream *stream, cop_id id
     memmove(found, found + 1,
             (size_t)(stream->slots + stream->slot_count - found) * sizeof *found);
     cop__slot_apply(node, stream, &slot, UINT64_MAX - 1, NULL);
-    if (stream->filter->flags & COP_FILTER_IDEMPOTENT)
+    if (cop__stream_is_single(stream))
+        ; /* it has no part in later waves */
+    else if (stream->filter->flags & COP_FILTER_IDEMPOTENT)
         cop__state_join(node, stream, &stream->residue, slot.state);
     else
         keep_value(node, stream, &slot);
@@ -197,6 +199,18 @@ static bool append(struct cop_node *node, struct cop__stream_slot *slot,
     return true;
 }
 
+/* The packets of the next wave: with those before them, or (T17) instead of them. */
+static void take_in(struct cop_node *node, const struct cop__stream *stream,
+                    struct cop_buf **state, struct cop_buf *with)
+{
+    if (!cop__stream_is_single(stream)) {
+        cop__state_join(node, stream, state, with);
+        return;
+    }
+    cop_buf_unref(*state);
+    *state = cop_buf_ref(with);
+}
+
 /* T12: more waves than the window are joined into the last of them: a child that does not keep to
  * its credit, or was given more of it elsewhere, costs no memory here. */
 static void melt(struct cop_node *node, struct cop__stream *stream,
@@ -209,7 +223,7 @@ static void melt(struct cop_node *node, struct cop__stream *stream,
         *pending = (struct cop__pending){0};
         return;
     }
-    cop__state_join(node, stream, &last->state, pending->state);
+    take_in(node, stream, &last->state, pending->state);
     if (pending->value.state)
         set_value(&last->value, &pending->value);
     last->wave = pending->wave;
@@ -265,10 +279,10 @@ void cop__slot_apply(struct cop_node *node, struct cop__stream *stream,
         if (pending->whole) {
             replace(stream, slot, pending);
         } else {
-            cop__state_join(node, stream, &slot->state, pending->state);
+            take_in(node, stream, &slot->state, pending->state);
             if (pending->value.state)
                 set_value(&slot->value, &pending->value);
-            if (sum && !node->failed)
+            if (sum && !node->failed && !cop__stream_is_single(stream))
                 cop__state_join(node, stream, sum, pending->state);
         }
         cop__pending_free(pending);

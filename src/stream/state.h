@@ -181,6 +181,12 @@ struct cop__stream {
     uint32_t covered;
 };
 
+/* T17: each wave is by itself. */
+static inline bool cop__stream_is_single(const struct cop__stream *stream)
+{
+    return stream->flags & COP_STREAM_SINGLE;
+}
+
 /* ---- networks -------------------------------------------------------------------- */
 
 struct cop__stream_child {

@@ -111,6 +111,17 @@ static void fold(struct cop_node *node, struct cop__stream *stream)
     }
 }
 
+/* T17: those who are in it stay the same; what they gave does not. */
+static void fold_single(struct cop_node *node, struct cop__stream *stream)
+{
+    struct cop__stream_slot *slot;
+    cop_buf_unref(stream->state);
+    stream->state = cop_buf_ref(stream->empty);
+    for (uint32_t i = 0; (slot = source(stream, i)) != NULL && !node->failed; i++)
+        if (slot->heard)
+            cop__state_join(node, stream, &stream->state, slot->state);
+}
+
 static bool is_partial(struct cop__stream *stream, uint64_t wave)
 {
     struct cop__stream_slot *slot;
@@ -134,7 +145,7 @@ static bool is_idle(struct cop__stream *stream)
 static bool says_value(const struct cop__stream *stream)
 {
     return stream->is_back_end && stream->slot_count > 0 &&
-           !(stream->flags & COP_STREAM_WITHDRAW) &&
+           !cop__stream_is_single(stream) && !(stream->flags & COP_STREAM_WITHDRAW) &&
            !(stream->filter->flags & COP_FILTER_IDEMPOTENT);
 }
 
@@ -202,9 +213,10 @@ static void send_on(struct cop_node *node, struct cop__stream *stream,
     if (!stream->network->adopted)
         return;
     whole = whole || stream->silent;
-    if (!whole && cop_filter_diff(stream->filter, stream->state, old, &more))
+    bool differs = !whole && !cop__stream_is_single(stream);
+    if (differs && cop_filter_diff(stream->filter, stream->state, old, &more))
         whole = true;
-    send_wave(node, stream, whole ? stream->state : more, whole);
+    send_wave(node, stream, more ? more : stream->state, whole);
     cop_buf_unref(more);
 }
 
@@ -218,6 +230,8 @@ static void make(struct cop_node *node, struct cop__stream *stream, uint64_t wav
     if (whole) {
         fold(node, stream);
         stream->output_whole = true;
+    } else if (cop__stream_is_single(stream)) {
+        fold_single(node, stream);
     } else if (!node->failed) {
         cop__state_join(node, stream, &stream->state, sum);
     }

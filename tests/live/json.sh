@@ -89,7 +89,7 @@ check coppice.model.bcast.v1 coppice model bcast --o 1us --l 5us --n 9 --shape k
 check coppice.model.ts.v1 coppice model ts --n 9 --arity 2 --latency 5us --compute 2us --json
 ALSO=coppice.model.ts.v1 check coppice.model.best.v1 \
     coppice model ts --n 9 --best --latency 5us --compute 2us --torus cube --json
-check coppice.top.v1 coppice top --once --interval 1ms --json
+check coppice.top.v1 coppice top --here --once --interval 1ms --json
 # What has ended and waits for its parent cannot be looked at.
 bash -c 'sleep 0 & echo $! >"$0"; exec sleep 1000' "$scratch/gone" &
 parent=$!

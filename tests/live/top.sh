@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# This host, and many hosts out of their lines; the same machine counts once.
+# This host, and many hosts out of their lines; the same machine counts once. Of clusters: top_live.sh.
 . "$(dirname "$0")/lib.sh"
 
-expect 0 coppice top --once --interval 10ms
+expect 0 coppice top --here --once --interval 10ms
 grep -qx '1 host' <<<"$out" || die "$out"
 for metric in load cpu memory receive send; do
     grep -qE "^$metric +[0-9]" <<<"$out" || die "$metric is missing: $out"
