@@ -45,9 +45,11 @@ struct cop__case {
     cop_incarnation incarnation;
     uint32_t confirmed; /* so many cannot reach it either */
     uint32_t silent;    /* so many did not answer me */
-    uint32_t near;      /* so many of those who stand near it were looked at first */
-    uint32_t walked;    /* places of the ring that were looked at for witnesses */
-    bool held;          /* nobody answered: it may be me */
+    cop_id first;       /* who is asked before all others; NONE: nobody */
+    bool first_is_asked;
+    uint32_t near;   /* so many of those who stand near it were looked at next */
+    uint32_t walked; /* places of the ring that were looked at for witnesses */
+    bool held;       /* nobody answered: it may be me */
     uint32_t holds;
     cop_time deadline; /* held: when I ask one more */
 };

@@ -117,6 +117,7 @@ static struct cop__case *add_case(struct cop_node *node, cop_id id)
         .token = ++senses->next_token,
         .id = id,
         .incarnation = cop__roster_get(node, id).incarnation,
+        .first = cop__detour_for(node, id, COP__KIND_NEWS, 0),
         .deadline = COP_TIME_NEVER,
     };
     cop__senses_touch(node);
@@ -186,6 +187,32 @@ static cop_id next_near(const struct cop_node *node, struct cop__case *one)
     return COP_ID_NONE;
 }
 
+static bool ask_one(struct cop_node *node, const struct cop__case *one, cop_id witness)
+{
+    if (!add_question(node, one->token, witness))
+        return false;
+    send_question(node, one, witness);
+    return true;
+}
+
+/*
+ * The one who answered me when others did not, or who carries what I say to the accused (D14).
+ * Where I have lost most of my links any others would not even hear the question.
+ */
+static bool ask_first(struct cop_node *node, struct cop__case *one)
+{
+    if (one->first_is_asked || one->first == COP_ID_NONE)
+        return false;
+    one->first_is_asked = true;
+    if (one->first == one->id ||
+        cop_view_rank(node->view, one->first) == COP_RANK_NONE ||
+        cop__roster_is_suspect(node, one->first)) {
+        one->first = COP_ID_NONE;
+        return false;
+    }
+    return ask_one(node, one, one->first);
+}
+
 /* Asks so many that have not been asked; each two accuse by another order. How many it
  * found. */
 static uint32_t ask_witnesses(struct cop_node *node, struct cop__case *one,
@@ -193,7 +220,7 @@ static uint32_t ask_witnesses(struct cop_node *node, struct cop__case *one,
 {
     uint32_t start = (uint32_t)cop__mix64((uint64_t)one->id << 32 ^ node->self);
     struct cop__walk walk = cop__ring_walk(node, start + one->walked);
-    uint32_t found = 0;
+    uint32_t found = ask_first(node, one);
     walk.left -= one->walked < walk.left ? one->walked : walk.left;
     while (found < want && !node->failed) {
         uint32_t before = walk.left;
@@ -204,11 +231,10 @@ static uint32_t ask_witnesses(struct cop_node *node, struct cop__case *one,
         one->walked += before - walk.left;
         if (witness == COP_ID_NONE)
             break;
-        if (witness == one->id || (is_other && is_near(node, one->id, witness, NEAR)) ||
-            !add_question(node, one->token, witness))
+        if (witness == one->id || witness == one->first ||
+            (is_other && is_near(node, one->id, witness, NEAR)))
             continue;
-        send_question(node, one, witness);
-        found++;
+        found += ask_one(node, one, witness);
     }
     return found;
 }
@@ -276,11 +302,16 @@ static void go_on(struct cop_node *node, struct cop__case *one)
         hold_back(node, one);
 }
 
-static void start_anew(struct cop_node *node, struct cop__case *one)
+static void reset(struct cop__case *one)
 {
-    one->held = false;
+    one->held = one->first_is_asked = false;
     one->near = one->walked = one->confirmed = one->silent = 0;
     one->deadline = COP_TIME_NEVER;
+}
+
+static void start_anew(struct cop_node *node, struct cop__case *one)
+{
+    reset(one);
     go_on(node, one);
 }
 
@@ -294,9 +325,8 @@ static void end_hold(struct cop_node *node, struct cop__case *one)
         convict(node, one);
         return;
     }
-    one->near = one->walked = one->confirmed = one->silent = 0;
-    one->held = false;
-    one->deadline = COP_TIME_NEVER;
+    reset(one);
+    one->first = COP_ID_NONE; /* it was silent, too */
     if (ask_witnesses(node, one, 1) == 0)
         hold_back(node, one);
     else
@@ -369,6 +399,7 @@ void cop__case_hear(struct cop_node *node, cop_id id)
             drop_case(node, one, COP_OUTCOME_DENIED);
         } else if (one->holds > 0) {
             one->holds = 0;
+            one->first = id;
             if (one->held) /* else a question is open, and perhaps this is its answer */
                 one->deadline = node->now;
             cop__senses_touch(node);

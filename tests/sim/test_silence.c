@@ -44,10 +44,30 @@ static void put_pause(struct draft *draft, unsigned at)
                 at + 1 + (unsigned)below(draft, 3000), id);
 }
 
+/* One loses all its links, but for one. */
+static void put_lonely(struct draft *draft, unsigned at)
+{
+    unsigned a = below(draft, 2) ? 0 : (unsigned)below(draft, draft->n);
+    unsigned b =
+        (a + 1 + (below(draft, 2) ? 0 : (unsigned)below(draft, draft->n - 1))) %
+        draft->n;
+    const char *comma = "";
+    fprintf(draft->out, "at %ums partition %u | ", at, a);
+    for (unsigned id = 0; id < draft->n; id++) {
+        if (id == a || id == b)
+            continue;
+        fprintf(draft->out, "%s%u", comma, id);
+        comma = ",";
+    }
+    fprintf(draft->out, "\n");
+}
+
 static void put_partition(struct draft *draft, unsigned at)
 {
     unsigned border = 1 + (unsigned)below(draft, draft->n - 1);
-    if (below(draft, 3) == 0) { /* one bad link */
+    if (draft->n > 2 && below(draft, 4) == 0) {
+        put_lonely(draft, at);
+    } else if (below(draft, 3) == 0) { /* one bad link */
         unsigned a = (unsigned)below(draft, draft->n), b = (a + border) % draft->n;
         fprintf(draft->out, "at %ums partition %u | %u\n", at, a, b);
     } else {
@@ -216,6 +236,47 @@ static void assert_together(const struct cop_sim *sim, cop_id first, cop_id last
         bool anew = id >= first && id <= last;
         assert_int_equal(cop_view_incarnation(view_of(sim, 0), id), anew ? 2 : 1);
     }
+}
+
+/* Whether everyone but for `lost` has one view, of exactly these. */
+static void assert_all_without(const struct cop_sim *sim, cop_id lost, cop_id *but)
+{
+    uint32_t n = cop_sim_nodes(sim);
+    for (cop_id id = 0; id < n; id++) {
+        if (id == lost || (but && id == *but))
+            continue;
+        const struct cop_view *view = view_of(sim, id);
+        assert_int_equal(cop_view_size(view), n - 1 - (but != NULL));
+        assert_true(cop_view_rank(view, lost) == COP_RANK_NONE);
+        assert_true(!but || cop_view_rank(view, *but) == COP_RANK_NONE);
+    }
+}
+
+/* A root that reaches nobody but the next in line, who therefore does not take over, changes
+ * views with its help (D7, D14). One that reaches somebody else is removed. */
+static void test_a_root_with_one_link(void **state)
+{
+    (void)state;
+    cop_id root = 0;
+    struct cop_sim *sim = create(32, COP_QUORUM_MAJORITY);
+    run(sim, COP_SEC);
+    part(sim, 0, 0, 2, 31);
+    run(sim, 5 * COP_SEC);
+    act(sim, COP_SIM_CRASH, 17, COP_ID_NONE);
+    run(sim, 5 * COP_SEC);
+    assert_all_without(sim, 17, NULL);
+    assert_false(cop_node_is_degraded(cop_sim_node(sim, 0)));
+    cop_sim_destroy(sim);
+
+    sim = create(32, COP_QUORUM_MAJORITY);
+    run(sim, COP_SEC);
+    part(sim, 0, 0, 1, 19);
+    part(sim, 0, 0, 21, 31);
+    run(sim, 5 * COP_SEC);
+    act(sim, COP_SIM_CRASH, 17, COP_ID_NONE);
+    run(sim, 5 * COP_SEC);
+    assert_all_without(sim, 17, &root);
+    cop_sim_destroy(sim);
 }
 
 /* Whoever stops is out of the view in three periods, hears of it when it goes on, and comes
@@ -520,6 +581,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_stopped_are_removed_and_return),
+        cmocka_unit_test(test_a_root_with_one_link),
         cmocka_unit_test(test_many_stop_at_once),
         cmocka_unit_test(test_a_bad_link_removes_nobody),
         cmocka_unit_test(test_a_bad_link_stops_nothing),
