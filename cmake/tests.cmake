@@ -100,7 +100,8 @@ else()
     coppice_say("scenarios" "off" "tests/scenario/runner.c is not there")
 endif()
 
-# Live: real processes. They share the machine's ports and patience, so one at a time.
+# Live: real processes. They share the machine's ports and patience, so one at a time; but who
+# has hosts of its own (space, hosts) meets nobody but others of that kind.
 file(GLOB scripts CONFIGURE_DEPENDS ${tests}/live/*.sh)
 list(FILTER scripts EXCLUDE REGEX "/(lib|common)[^/]*\\.sh$")
 list(LENGTH scripts count)
@@ -140,6 +141,9 @@ if(TARGET coppice)
         # A hundred logins, with a key exchange each, on a machine that has other things to do.
         if(name MATCHES "^hosts")
             set_tests_properties(live_${name} PROPERTIES TIMEOUT 600)
+        endif()
+        if(name MATCHES "^(hosts|space)")
+            set_tests_properties(live_${name} PROPERTIES RESOURCE_LOCK live_hosts COST 100)
         endif()
     endforeach()
     coppice_say("live tests" "${count}" "tests/live")

@@ -42,7 +42,8 @@ static void on_view(void *context, struct cop_sim *sim, cop_id id,
     latest = cop_view_ref(view);
 }
 
-static void run(const char *text)
+/* Lines are only made for who reads them. */
+static void run_with(const char *text, void (*trace)(void *, const char *))
 {
     struct cop_sim_script script;
     char message[256];
@@ -52,7 +53,7 @@ static void run(const char *text)
     if (cop_sim_script_parse(text, &script, message, sizeof(message)) != 0)
         fail_msg("%s", message);
     script.config.flags |= COP_SIM_CHECK;
-    script.config.trace = on_line;
+    script.config.trace = trace;
     script.config.viewed = on_view;
     assert_int_equal(cop_sim_script_run(&script, &report), 0);
     cop_sim_script_free(&script);
@@ -60,6 +61,8 @@ static void run(const char *text)
         print_error("%s\n%s", report.failure, text);
     assert_string_equal(report.failure, "");
 }
+
+static void run(const char *text) { run_with(text, NULL); }
 
 static struct cop_member member_of(cop_id id)
 {
@@ -74,10 +77,12 @@ static struct cop_member member_of(cop_id id)
 static void test_nobody_asks_through_it(void **state)
 {
     (void)state;
-    run("nodes 15\nshape kary:2\nat 1ms probe 0 token 1\nat 5ms probe 9 token 2\n");
+    run_with("nodes 15\nshape kary:2\nat 1ms probe 0 token 1\nat 5ms probe 9 token 2\n",
+             on_line);
     assert_true(asked_by[1] > 0 && asked_by[2] > 0);
-    run("nodes 15\nshape kary:2\ndrained 1-2\nat 1ms probe 0 token 1\n"
-        "at 5ms probe 9 token 2\nliveness\n");
+    run_with("nodes 15\nshape kary:2\ndrained 1-2\nat 1ms probe 0 token 1\n"
+             "at 5ms probe 9 token 2\nliveness\n",
+             on_line);
     assert_int_equal(report.answered, 15);
     assert_int_equal(asked_by[1] + asked_by[2] > 2, 1); /* their own, in the end */
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every built-in filter keeps the laws, for every type; filters that break one are caught. */
+#include "brief.h"
 #include "failing_alloc.h"
 #include "filter/filter.h"
 #include "filter/laws.h"
@@ -11,7 +12,7 @@
 /* cmocka wants these first */
 #include <cmocka.h>
 
-#define RUNS 60
+#define RUNS (brief() ? 20 : 60)
 
 static void try_type(const struct cop_filter *filter, const char *type, uint64_t runs)
 {

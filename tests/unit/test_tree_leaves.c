@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "brief.h"
 #include "tree_model.h"
 
 #include <setjmp.h>
@@ -78,16 +79,17 @@ static void test_every_small_tree(void **state)
     (void)state;
     static const char *const shapes[] = {"kary:2",    "kary:3", "radix:2",
                                          "knomial:2", "flat",   "chain"};
+    const uint32_t most = brief() ? 5 : 6;
     struct cop__random random;
     cop__random_init(&random, 1);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        for (uint32_t n = 1; n <= 6; n++)
+        for (uint32_t n = 1; n <= most; n++)
             check_all(tree_shape(shapes[i]), n, &random);
     for (int i = 0; i < 6; i++) {
-        struct cop_shape table = tree_random_table(6, &random);
-        struct cop_shape hosts = tree_random_hosts("kary:2", 6, 3, &random);
-        check_all(table, 6, &random);
-        check_all(hosts, 6, &random);
+        struct cop_shape table = tree_random_table(most, &random);
+        struct cop_shape hosts = tree_random_hosts("kary:2", most, 3, &random);
+        check_all(table, most, &random);
+        check_all(hosts, most, &random);
         cop_shape_unref(&table);
         cop_shape_unref(&hosts);
     }
@@ -100,7 +102,7 @@ static void test_larger_trees(void **state)
                                          "knomial:4", "flat",    "chain"};
     struct cop__random random;
     cop__random_init(&random, 2);
-    for (int round = 0; round < 60; round++) {
+    for (int round = 0; round < (brief() ? 20 : 60); round++) {
         uint32_t n = 20 + (uint32_t)cop__random_below(&random, 120);
         cop_rank outside[140], leaves[140];
         uint32_t outside_count = 0, leaf_count = 0;
