@@ -16,16 +16,27 @@
 #include "base/random.h"
 #include "failing_alloc.h"
 #include "net/packet/host.h"
+#include "net/packet/pair.h"
 
 #define MOST 9u
 #define HEAP 4096u
 #define LIMIT 200u
 #define AT_ONCE 4u
+#define READS 64u
+#define LETTERS 6u
 
 struct flying {
     cop_id from, to;
     size_t length;
     uint8_t bytes[LIMIT];
+};
+
+/* A payload that one reads in the memory of another. */
+struct reading {
+    cop_id at, from;
+    uint32_t number;
+    uint64_t address;
+    struct cop_buf *payload;
 };
 
 struct place {
@@ -37,6 +48,7 @@ struct place {
     int status;
     uint64_t value;
     uint32_t failed;
+    uint32_t exposed, letters[MOST]; /* letters by sender */
 };
 
 struct world {
@@ -44,6 +56,10 @@ struct world {
     uint32_t n;
     bool dead[MOST], refuses[MOST];
     bool is_full;
+    uint32_t fetch_least;
+    bool exposes_nothing, reads_fail;
+    struct reading readings[READS];
+    uint32_t reading_count;
     struct flying *heap;
     uint32_t count;
     struct cop_view *view;
@@ -76,10 +92,69 @@ static int on_send(void *context, cop_id peer, uint8_t *packet, size_t length)
     return 0;
 }
 
+static int on_expose(void *context, struct cop_buf *payload, struct cop__remote *out,
+                     void **region)
+{
+    struct place *place = context;
+    if (place->world->exposes_nothing)
+        return COP_EIO;
+    place->exposed++;
+    *out = (struct cop__remote){(uintptr_t)payload->data, 7};
+    *region = place;
+    return 0;
+}
+
+static void on_conceal(void *context, void *region)
+{
+    struct place *place = context;
+    assert_ptr_equal(region, place);
+    assert_true(place->exposed-- > 0);
+}
+
+static int on_fetch(void *context, cop_id peer, uint32_t number,
+                    const struct cop__remote *from, struct cop_buf *payload)
+{
+    struct place *place = context;
+    struct world *world = place->world;
+    assert_int_equal(from->key, 7);
+    if (world->reading_count == READS)
+        return COP_EAGAIN;
+    cop_buf_ref(payload);
+    world->readings[world->reading_count++] =
+        (struct reading){place->id, peer, number, from->address, payload};
+    return 0;
+}
+
+/* What is read is never what its owner has taken back, unless that has removed the reader. */
+static void end_reading(struct world *world, uint32_t which)
+{
+    struct reading reading = world->readings[which];
+    int error = world->reads_fail || world->dead[reading.from] ? COP_EIO : 0;
+    world->readings[which] = world->readings[--world->reading_count];
+    if (error == 0 && !world->dead[reading.at])
+        memcpy(reading.payload->data, (const void *)(uintptr_t)reading.address,
+               reading.payload->length);
+    if (!world->dead[reading.at])
+        cop__host_fetched(world->places[reading.at].host, reading.from, reading.number,
+                          error);
+    cop_buf_unref(reading.payload);
+}
+
+static void on_letter(struct place *place, const struct cop_effect *effect)
+{
+    const struct cop_buf *letter = effect->result;
+    uint32_t number = place->letters[effect->peer]++;
+    assert_int_equal(letter->length, 300 * (number + 1));
+    for (uint32_t i = 0; i < letter->length; i++)
+        assert_int_equal(letter->data[i], (uint8_t)(effect->peer + number + i));
+}
+
 static void on_effect(void *context, const struct cop_effect *effect)
 {
     struct place *place = context;
     struct cop_agreed agreed;
+    if (effect->kind == COP_EFFECT_DELIVER)
+        on_letter(place, effect);
     place->views += effect->kind == COP_EFFECT_VIEW;
     if (effect->kind != COP_EFFECT_COMPLETE)
         return;
@@ -103,7 +178,12 @@ static int add(struct world *world, cop_id id, cop_time hello)
                  .stats = &world->stats,
                  .quorum = COP_QUORUM_NONE},
         .packet_bytes = LIMIT,
-        .carrier = {.room = on_room, .send = on_send},
+        .carrier = {.room = on_room,
+                    .send = on_send,
+                    .fetch_least = world->fetch_least,
+                    .expose = on_expose,
+                    .conceal = on_conceal,
+                    .fetch = on_fetch},
         .carrier_context = place,
         .effect = on_effect,
         .context = place,
@@ -113,11 +193,13 @@ static int add(struct world *world, cop_id id, cop_time hello)
     return cop__host_create(&config, &place->host);
 }
 
-static void open_world(struct world *world, uint32_t n, cop_time hello)
+static void open_reading_world(struct world *world, uint32_t n, cop_time hello,
+                               uint32_t fetch_least)
 {
     struct cop_shape shape;
     memset(world, 0, sizeof *world);
     world->n = n;
+    world->fetch_least = fetch_least;
     world->heap = calloc(HEAP, sizeof *world->heap);
     cop__random_init(&world->random, n);
     assert_int_equal(cop_shape_parse("knomial:2", &shape, NULL, 0), 0);
@@ -126,10 +208,19 @@ static void open_world(struct world *world, uint32_t n, cop_time hello)
         assert_int_equal(add(world, id, hello), 0);
 }
 
+static void open_world(struct world *world, uint32_t n, cop_time hello)
+{
+    open_reading_world(world, n, hello, 0);
+}
+
 static void close_world(struct world *world)
 {
-    for (cop_id id = 0; id < world->n; id++)
+    for (cop_id id = 0; id < world->n; id++) {
         cop__host_destroy(world->places[id].host);
+        assert_int_equal(world->places[id].exposed, 0);
+    }
+    while (world->reading_count > 0)
+        cop_buf_unref(world->readings[--world->reading_count].payload);
     cop_view_unref(world->view);
     free(world->heap);
 }
@@ -152,6 +243,9 @@ static void turn(struct world *world)
             cop__host_arrived(world->places[flying.to].host, flying.from, flying.bytes,
                               flying.length);
     }
+    if (world->reading_count > 0 && cop__random_below(&world->random, 3) == 0)
+        end_reading(world,
+                    (uint32_t)cop__random_below(&world->random, world->reading_count));
     settle_all(world);
 }
 
@@ -305,6 +399,99 @@ static void refused(void **state)
     close_world(&world);
 }
 
+static void write_letter(struct world *world, cop_id from, cop_id to, uint32_t number)
+{
+    uint8_t bytes[300 * LETTERS];
+    uint32_t length = 300 * (number + 1);
+    struct cop_request letter = {.kind = COP_REQUEST_SEND,
+                                 .token = 100 * to + number,
+                                 .member = to,
+                                 .bytes = bytes,
+                                 .length = length,
+                                 .timeout_ns = 3600 * COP_SEC};
+    for (uint32_t i = 0; i < length; i++)
+        bytes[i] = (uint8_t)(from + number + i);
+    assert_int_equal(cop__host_submit(world->places[from].host, &letter), 0);
+}
+
+static void write_letters(struct world *world)
+{
+    for (uint32_t number = 0; number < LETTERS; number++)
+        for (cop_id from = 0; from < world->n; from++)
+            for (cop_id to = 0; to < world->n; to++)
+                if (from != to && !world->dead[from])
+                    write_letter(world, from, to, number);
+}
+
+static bool has_letters(const struct world *world, cop_id id)
+{
+    for (cop_id from = 0; from < world->n; from++)
+        if (from != id && !world->dead[from] &&
+            world->places[id].letters[from] < LETTERS)
+            return false;
+    return true;
+}
+
+/* Some letters are sent and some are read where they lie: they come in their order. */
+static void large_frames(void **state)
+{
+    struct world world;
+    size_t live = failing_alloc_live();
+    (void)state;
+    for (uint32_t least = 0; least < 1400; least += 600) {
+        uint64_t offered = 0;
+        open_reading_world(&world, 4, 0, least);
+        world.exposes_nothing = least == 600;
+        write_letters(&world);
+        for (cop_id id = 0; id < world.n; id++)
+            while (!has_letters(&world, id))
+                turn(&world);
+        for (cop_id id = 0; id < world.n; id++) {
+            const struct cop__host_stats *stats =
+                cop__host_stats(world.places[id].host);
+            offered += stats->offered;
+            assert_int_equal(stats->fetched, least == 1200 ? 3 * 3 : 0);
+            while (cop__host_is_owing(world.places[id].host))
+                turn(&world);
+            assert_int_equal(world.places[id].exposed, 0);
+        }
+        assert_int_equal(offered, least == 1200 ? 4 * 3 * 3 : 0);
+        close_world(&world);
+    }
+    assert_int_equal(failing_alloc_live(), live);
+}
+
+/* What cannot be read cuts off whose it is; what nobody reads any more is taken back. */
+static void reads_that_fail(void **state)
+{
+    struct world world;
+    size_t live = failing_alloc_live();
+    (void)state;
+    open_reading_world(&world, 3, 0, 600);
+    world.reads_fail = true;
+    write_letters(&world);
+    for (int i = 0; i < 2000; i++)
+        turn(&world);
+    assert_int_equal(world.places[1].letters[2], 1);
+    assert_int_equal(world.reading_count, 0);
+    close_world(&world);
+
+    open_reading_world(&world, 4, 0, 600);
+    make_group(&world);
+    write_letters(&world);
+    while (world.places[0].exposed < 12)
+        turn(&world);
+    world.dead[3] = true;
+    struct cop_request report = {.kind = COP_REQUEST_REPORT, .token = 9, .member = 3};
+    assert_int_equal(cop__host_submit(world.places[0].host, &report), 0);
+    for (cop_id id = 0; id < 3; id++)
+        while (!has_letters(&world, id) || world.places[id].views == 0 ||
+               world.places[id].exposed > 0)
+            turn(&world);
+    close_world(&world);
+    assert_int_equal(failing_alloc_live(), live);
+}
+
 static void bytes_of_nobody(void **state)
 {
     struct world world;
@@ -348,9 +535,10 @@ static void no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(agreements), cmocka_unit_test(reported_death),
-        cmocka_unit_test(silent),     cmocka_unit_test(no_room),
-        cmocka_unit_test(refused),    cmocka_unit_test(bytes_of_nobody),
+        cmocka_unit_test(agreements),      cmocka_unit_test(reported_death),
+        cmocka_unit_test(silent),          cmocka_unit_test(no_room),
+        cmocka_unit_test(refused),         cmocka_unit_test(large_frames),
+        cmocka_unit_test(reads_that_fail), cmocka_unit_test(bytes_of_nobody),
         cmocka_unit_test(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

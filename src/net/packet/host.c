@@ -128,6 +128,7 @@ static struct peer *get_peer(struct cop__host *host, cop_id id)
     peer->id = id;
     peer->asked_until = COP_TIME_NEVER;
     cop__pair_init(&peer->pair);
+    peer->pair.fetch_least = host->config.carrier.fetch_least;
     host->peers[id] = peer;
     return peer;
 }
@@ -147,12 +148,29 @@ static void owe(struct cop__host *host, struct peer *peer, enum cop__packet_kind
     list(host, peer);
 }
 
+/* What others have fetched, or will not fetch, is nobody's to read any more. */
+static void conceal_released(struct cop__host *host, struct peer *peer)
+{
+    struct cop__offer offer;
+    while (cop__pair_next_released(&peer->pair, &offer)) {
+        host->config.carrier.conceal(host->config.carrier_context, offer.region);
+        cop_buf_unref(offer.payload);
+    }
+}
+
+static void withdraw(struct cop__host *host, struct peer *peer)
+{
+    cop__pair_withdraw(&peer->pair);
+    conceal_released(host, peer);
+}
+
 /* What cannot be sent breaks the numbers: this peer is never spoken to again. */
 static void break_off(struct cop__host *host, struct peer *peer, enum cop_down why)
 {
     peer->is_broken = true;
     peer->owed = 0;
     host->backlog -= peer->pair.queued_bytes;
+    withdraw(host, peer);
     cop__pair_fini(&peer->pair);
     cop__host_lost(host, peer->id, why);
 }
@@ -181,6 +199,43 @@ static void send_bare(struct cop__host *host, struct peer *peer, uint8_t *packet
     send_packet(host, peer, packet, length);
 }
 
+/* Whether its payload can be read; then that is said instead of sending it. */
+static bool send_offer(struct cop__host *host, struct peer *peer, uint8_t *packet)
+{
+    struct cop__remote remote;
+    void *region;
+    if (host->config.carrier.expose(host->config.carrier_context,
+                                    cop__pair_next_payload(&peer->pair), &remote,
+                                    &region) != 0) {
+        peer->pair.is_plain = true;
+        return false;
+    }
+    host->stats.offered++;
+    send_packet(host, peer, packet,
+                cop__pair_pack_offer(&peer->pair, &remote, region, packet));
+    return true;
+}
+
+/* What was offered by it is read; whether all that could be begun is. */
+static bool fetch(struct cop__host *host, struct peer *peer)
+{
+    struct cop__fetch *next;
+    while (!peer->is_broken && (next = cop__pair_next_fetch(&peer->pair)) != NULL) {
+        int error = COP_ELOST;
+        if (host->config.carrier.fetch)
+            error = host->config.carrier.fetch(host->config.carrier_context, peer->id,
+                                               peer->pair.begun, &next->remote,
+                                               next->payload);
+        if (error == COP_EAGAIN)
+            return false;
+        if (error)
+            break_off(host, peer, COP_DOWN_SILENT);
+        else
+            peer->pair.begun++;
+    }
+    return true;
+}
+
 static void send_frames(struct cop__host *host, struct peer *peer, uint8_t *packet)
 {
     uint64_t before = peer->pair.queued_bytes;
@@ -193,6 +248,8 @@ static void send_frames(struct cop__host *host, struct peer *peer, uint8_t *pack
 static bool flush_peer(struct cop__host *host, struct peer *peer)
 {
     uint8_t *packet;
+    if (!fetch(host, peer))
+        return false;
     while (host->failure == 0 && !peer->is_broken) {
         bool has_frames = cop__pair_has_packet(&peer->pair);
         if (peer->owed == 0 && !has_frames && cop__pair_must_tell(&peer->pair))
@@ -207,7 +264,7 @@ static bool flush_peer(struct cop__host *host, struct peer *peer)
             fail(host, error);
         else if (peer->owed != 0)
             send_bare(host, peer, packet);
-        else
+        else if (!cop__pair_wants_offer(&peer->pair) || !send_offer(host, peer, packet))
             send_frames(host, peer, packet);
     }
     return true;
@@ -277,6 +334,9 @@ static void forget_gone(struct cop__host *host, struct cop_view *now)
         if (is_here)
             continue;
         peer->life = 0;
+        host->backlog -= peer->pair.queued_bytes;
+        withdraw(host, peer);
+        host->backlog += peer->pair.queued_bytes;
         if (!cop__pair_is_empty(&peer->pair) && !cop__pair_has_packet(&peer->pair)) {
             host->backlog -= peer->pair.queued_bytes;
             cop__pair_drop(&peer->pair);
@@ -364,6 +424,7 @@ static void meet(struct cop__host *host, struct peer *peer, cop_incarnation life
 static void give_frames(struct cop__host *host, struct peer *peer)
 {
     struct cop_frame frame;
+    uint32_t given = peer->pair.given;
     int more;
     while ((more = cop__pair_next(&peer->pair, &frame)) == 1) {
         meet(host, peer, frame.header.sender_incarnation);
@@ -379,6 +440,8 @@ static void give_frames(struct cop__host *host, struct peer *peer)
     else if (more != 0)
         peer->is_broken = true;
     host->stats.malformed += more == COP_EMALFORMED;
+    if (!peer->is_broken && given != peer->pair.given)
+        owe(host, peer, COP__PACKET_FETCHED);
 }
 
 void cop__host_arrived(struct cop__host *host, cop_id id, const uint8_t *packet,
@@ -389,7 +452,10 @@ void cop__host_arrived(struct cop__host *host, cop_id id, const uint8_t *packet,
     if (!peer || host->failure || peer->is_broken)
         return;
     host->stats.received++;
+    host->backlog -= peer->pair.queued_bytes;
     int error = cop__pair_take(&peer->pair, packet, length, &said);
+    conceal_released(host, peer);
+    host->backlog += peer->pair.queued_bytes;
     if (error == COP_ENOMEM)
         fail(host, error);
     if (error) {
@@ -400,9 +466,24 @@ void cop__host_arrived(struct cop__host *host, cop_id id, const uint8_t *packet,
         owe(host, peer, COP__PACKET_WELCOME);
     if (said.incarnation != 0)
         meet(host, peer, said.incarnation);
-    host->stats.early += peer->pair.stream == NULL && said.kind <= COP__PACKET_BULK;
+    bool is_numbered = said.kind <= COP__PACKET_BULK || said.kind == COP__PACKET_OFFER;
+    host->stats.early += peer->pair.stream == NULL && is_numbered;
     give_frames(host, peer);
     list(host, peer);
+}
+
+void cop__host_fetched(struct cop__host *host, cop_id id, uint32_t number, int error)
+{
+    struct peer *peer = get_peer(host, id);
+    if (!peer || host->failure || peer->is_broken)
+        return;
+    if (error) {
+        break_off(host, peer, COP_DOWN_SILENT);
+        return;
+    }
+    host->stats.fetched++;
+    cop__pair_on_fetched(&peer->pair, number);
+    give_frames(host, peer);
 }
 
 void cop__host_lost(struct cop__host *host, cop_id id, enum cop_down why)
@@ -553,8 +634,10 @@ void cop__host_destroy(struct cop__host *host)
     if (!host)
         return;
     for (cop_id id = 0; host->peers && id < host->peer_count; id++) {
-        if (host->peers[id])
+        if (host->peers[id]) {
+            withdraw(host, host->peers[id]);
             cop__pair_fini(&host->peers[id]->pair);
+        }
         free(host->peers[id]);
     }
     free(host->peers);

@@ -15,6 +15,7 @@
  * then cop__host_settle once. Everything happens on the caller's thread, inside these calls.
  */
 struct cop__host;
+struct cop__remote; /* net/packet/pair.h */
 
 struct cop__carrier {
     /* Room for a packet of packet_bytes. COP_EAGAIN: none just now; others end the node. */
@@ -26,6 +27,22 @@ struct cop__carrier {
     int (*send)(void *context, cop_id peer, uint8_t *packet, size_t length);
     /* No view has it any more: what has not gone to it need not be waited for. May be NULL. */
     void (*forget)(void *context, cop_id peer);
+    /*
+     * These where others can read memory of this process, or NULL. Payloads of bulk frames
+     * from `fetch_least` bytes on are then not sent.
+     * expose: others may read it; `region` is what conceal gets, which takes that back. Not
+     * 0: this one is sent after all.
+     */
+    uint32_t fetch_least;
+    int (*expose)(void *context, struct cop_buf *payload, struct cop__remote *out,
+                  void **region);
+    void (*conceal)(void *context, void *region);
+    /*
+     * Reads into `payload`, of which it keeps a reference for as long as it may write there.
+     * Ends with one cop__host_fetched. COP_EAGAIN: not just now; others: it cannot be read.
+     */
+    int (*fetch)(void *context, cop_id peer, uint32_t number,
+                 const struct cop__remote *from, struct cop_buf *payload);
 };
 
 struct cop__host_config {
@@ -40,11 +57,12 @@ struct cop__host_config {
 };
 
 struct cop__host_stats {
-    uint64_t sent, received; /* packets */
-    uint64_t early;          /* that came before their turn */
-    uint64_t bare;           /* sent without a frame */
-    uint64_t malformed;      /* of those that came */
-    uint64_t dropped;        /* frames for one who takes nothing any more */
+    uint64_t sent, received;   /* packets */
+    uint64_t early;            /* that came before their turn */
+    uint64_t bare;             /* sent without a frame */
+    uint64_t malformed;        /* of those that came */
+    uint64_t dropped;          /* frames for one who takes nothing any more */
+    uint64_t offered, fetched; /* payloads that were not sent but read */
 };
 
 int cop__host_create(const struct cop__host_config *config, struct cop__host **out);
@@ -54,6 +72,8 @@ int cop__host_submit(struct cop__host *host, const struct cop_request *request);
 /* A packet came from `peer`; borrowed. */
 void cop__host_arrived(struct cop__host *host, cop_id peer, const uint8_t *packet,
                        size_t length);
+/* What cop__carrier.fetch began has ended; `error` not 0: without the payload. */
+void cop__host_fetched(struct cop__host *host, cop_id peer, uint32_t number, int error);
 /* The network says that `peer` cannot be reached just now. */
 void cop__host_lost(struct cop__host *host, cop_id peer, enum cop_down why);
 /* The same, and a packet for it is lost: it is not spoken to again. */

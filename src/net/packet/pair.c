@@ -27,6 +27,10 @@ void cop__pair_fini(struct cop__pair *pair)
         drop_all(&pair->out[i]);
         cop_buf_unref(pair->in[i].payload);
     }
+    for (uint32_t i = pair->released; i != pair->offered; i++)
+        cop_buf_unref(pair->offers[i % COP__PAIR_OFFERS].payload);
+    for (uint32_t i = pair->given; i != pair->seen; i++)
+        cop_buf_unref(pair->fetches[i % COP__PAIR_OFFERS].payload);
     free(pair->reading);
     while (pair->early) {
         struct cop__early *next = pair->early->next;
@@ -78,15 +82,37 @@ int cop__pair_push(struct cop__pair *pair, const struct cop_frame *frame)
     return 0;
 }
 
+/* Whether the first bulk frame is not to be sent, but offered. */
+static bool is_large(const struct cop__pair *pair)
+{
+    const struct cop__outgoing *out = &pair->out[1];
+    return out->count > 0 && out->cut == 0 && !pair->is_plain &&
+           pair->fetch_least > 0 &&
+           out->ring[out->first].header.length >= pair->fetch_least;
+}
+
 bool cop__pair_has_packet(const struct cop__pair *pair)
 {
-    return !cop__pair_is_empty(pair) &&
-           pair->sent - pair->acknowledged < COP__PAIR_WINDOW;
+    uint32_t offers = pair->offered - pair->released;
+    if (pair->sent - pair->acknowledged >= COP__PAIR_WINDOW)
+        return false;
+    if (pair->out[0].count > 0 || pair->out[1].count == 0)
+        return pair->out[0].count > 0;
+    return offers == 0 || (is_large(pair) && offers < COP__PAIR_OFFERS);
+}
+
+bool cop__pair_wants_offer(const struct cop__pair *pair)
+{
+    return pair->out[0].count == 0 && is_large(pair) && cop__pair_has_packet(pair);
+}
+
+struct cop_buf *cop__pair_next_payload(const struct cop__pair *pair)
+{
+    return pair->out[1].ring[pair->out[1].first].payload;
 }
 
 static void pop(struct cop__outgoing *out)
 {
-    cop_buf_unref(out->ring[out->first].payload);
     out->first = (out->first + 1) & (out->capacity - 1);
     out->count--;
     out->cut = 0;
@@ -110,8 +136,10 @@ static size_t cut(struct cop__outgoing *out, uint8_t *to, size_t room)
         memcpy(to + done, parcel->payload->data + (out->cut - COP__HEADER_SIZE), fits);
         out->cut += (uint32_t)fits;
     }
-    if (out->cut == parcel_bytes(parcel))
+    if (out->cut == parcel_bytes(parcel)) {
+        cop_buf_unref(parcel->payload);
         pop(out);
+    }
     return done + fits;
 }
 
@@ -130,14 +158,47 @@ size_t cop__pair_pack(struct cop__pair *pair, uint8_t *out, size_t size)
     bool is_bulk = pair->out[0].count == 0;
     struct cop__outgoing *from = &pair->out[is_bulk];
     size_t length = COP__PACKET_HEADER;
-    COP_ASSERT(cop__pair_has_packet(pair) && size > COP__PACKET_HEADER);
+    COP_ASSERT(cop__pair_has_packet(pair) && !cop__pair_wants_offer(pair) &&
+               size > COP__PACKET_HEADER);
     put_front(pair, is_bulk ? COP__PACKET_BULK : COP__PACKET_CONTROL, pair->sent++,
               out);
-    while (from->count > 0 && length < size)
+    while (from->count > 0 && length < size && !(is_bulk && is_large(pair))) {
         length += cut(from, out + length, size - length);
+        if (is_bulk && from->cut == 0)
+            pair->is_plain = false;
+    }
     pair->queued_bytes -= length - COP__PACKET_HEADER;
     return length;
 }
+
+size_t cop__pair_pack_offer(struct cop__pair *pair, const struct cop__remote *remote,
+                            void *region, uint8_t *out)
+{
+    struct cop__outgoing *from = &pair->out[1];
+    struct cop__parcel *parcel = &from->ring[from->first];
+    COP_ASSERT(cop__pair_wants_offer(pair));
+    put_front(pair, COP__PACKET_OFFER, pair->sent++, out);
+    cop__header_encode(&parcel->header, out + COP__PACKET_HEADER);
+    struct cop__writer writer =
+        cop__writer(out + COP__PACKET_HEADER + COP__HEADER_SIZE, 16);
+    cop__put_u64(&writer, remote->address);
+    cop__put_u64(&writer, remote->key);
+    pair->offers[pair->offered++ % COP__PAIR_OFFERS] =
+        (struct cop__offer){parcel->payload, region, parcel_bytes(parcel)};
+    pop(from);
+    return COP__PACKET_OFFER_BYTES;
+}
+
+bool cop__pair_next_released(struct cop__pair *pair, struct cop__offer *out)
+{
+    if (pair->released == pair->fetched)
+        return false;
+    *out = pair->offers[pair->released++ % COP__PAIR_OFFERS];
+    pair->queued_bytes -= out->bytes;
+    return true;
+}
+
+void cop__pair_withdraw(struct cop__pair *pair) { pair->fetched = pair->offered; }
 
 bool cop__pair_must_tell(const struct cop__pair *pair)
 {
@@ -151,6 +212,10 @@ size_t cop__pair_pack_bare(struct cop__pair *pair, enum cop__packet_kind kind,
     if (kind == COP__PACKET_CREDIT)
         return COP__PACKET_HEADER;
     struct cop__writer writer = cop__writer(out + COP__PACKET_HEADER, 8);
+    if (kind == COP__PACKET_FETCHED) {
+        cop__put_u32(&writer, pair->given);
+        return COP__PACKET_HEADER + 4;
+    }
     cop__put_u64(&writer, incarnation);
     return COP__PACKET_HEADER + 8;
 }
@@ -173,7 +238,8 @@ void cop__pair_drop(struct cop__pair *pair)
 
 static void begin_reading(struct cop__pair *pair, const uint8_t *packet, size_t length)
 {
-    pair->stream = &pair->in[packet[0] == COP__PACKET_BULK];
+    pair->stream = &pair->in[packet[0] != COP__PACKET_CONTROL];
+    pair->is_offer = packet[0] == COP__PACKET_OFFER;
     pair->at = packet + COP__PACKET_HEADER;
     pair->end = packet + length;
     pair->taken++;
@@ -209,6 +275,17 @@ static int take_numbered(struct cop__pair *pair, uint32_t number, const uint8_t 
     return 0;
 }
 
+/* They are told of in any order: what is older is no news, what was not offered a lie. */
+static int take_fetched(struct cop__pair *pair, uint32_t fetched)
+{
+    uint32_t news = fetched - pair->fetched;
+    if (news <= pair->offered - pair->fetched)
+        pair->fetched = fetched;
+    else if (news < UINT32_MAX / 2)
+        return COP_EMALFORMED;
+    return 0;
+}
+
 int cop__pair_take(struct cop__pair *pair, const uint8_t *packet, size_t length,
                    struct cop__said *out)
 {
@@ -219,10 +296,11 @@ int cop__pair_take(struct cop__pair *pair, const uint8_t *packet, size_t length,
     COP_ASSERT(!pair->stream);
     if (said.kind == COP__PACKET_HELLO || said.kind == COP__PACKET_WELCOME)
         said.incarnation = cop__get_u64(&reader);
-    bool is_numbered =
-        said.kind == COP__PACKET_CONTROL || said.kind == COP__PACKET_BULK;
+    uint32_t fetched = said.kind == COP__PACKET_FETCHED ? cop__get_u32(&reader) : 0;
+    bool is_numbered = said.kind == COP__PACKET_CONTROL ||
+                       said.kind == COP__PACKET_BULK || said.kind == COP__PACKET_OFFER;
     if (reader.failed || said.kind < COP__PACKET_CONTROL ||
-        said.kind > COP__PACKET_WELCOME ||
+        said.kind > COP__PACKET_OFFER ||
         (!is_numbered && !cop__reader_is_done(&reader)))
         return COP_EMALFORMED;
     /* It may be older than what is known, but not of packets that were never sent. */
@@ -231,6 +309,8 @@ int cop__pair_take(struct cop__pair *pair, const uint8_t *packet, size_t length,
         return COP_EMALFORMED;
     if (is_numbered)
         error = take_numbered(pair, number, packet, length);
+    else if (said.kind == COP__PACKET_FETCHED)
+        error = take_fetched(pair, fetched);
     if (error)
         return error;
     if (news <= pair->sent - pair->acknowledged)
@@ -303,12 +383,78 @@ static int stop_reading(struct cop__pair *pair, int error)
     return error;
 }
 
+/* An offer is a packet of its own, whole. */
+static int read_offer(struct cop__pair *pair)
+{
+    struct cop__incoming in = {0};
+    struct cop__fetch *fetch = &pair->fetches[pair->seen % COP__PAIR_OFFERS];
+    if ((size_t)(pair->end - pair->at) != COP__HEADER_SIZE + 16 ||
+        pair->seen - pair->given == COP__PAIR_OFFERS)
+        return COP_EMALFORMED;
+    memcpy(in.head, pair->at, COP__HEADER_SIZE);
+    struct cop__reader reader = cop__reader(pair->at + COP__HEADER_SIZE, 16);
+    int error = open_frame(&in);
+    if (error)
+        return error;
+    if (in.header.length == 0)
+        return COP_EMALFORMED;
+    /* One that this version does not know need not be fetched. */
+    *fetch = (struct cop__fetch){.header = in.header,
+                                 .payload = in.payload,
+                                 .is_skipped = in.is_skipped,
+                                 .is_done = in.is_skipped};
+    fetch->remote.address = cop__get_u64(&reader);
+    fetch->remote.key = cop__get_u64(&reader);
+    pair->seen++;
+    pair->at = pair->end;
+    return 0;
+}
+
+struct cop__fetch *cop__pair_next_fetch(struct cop__pair *pair)
+{
+    while (pair->begun != pair->seen) {
+        struct cop__fetch *fetch = &pair->fetches[pair->begun % COP__PAIR_OFFERS];
+        if (!fetch->is_skipped)
+            return fetch;
+        pair->begun++;
+    }
+    return NULL;
+}
+
+void cop__pair_on_fetched(struct cop__pair *pair, uint32_t number)
+{
+    COP_ASSERT(number - pair->given < pair->begun - pair->given);
+    pair->fetches[number % COP__PAIR_OFFERS].is_done = true;
+}
+
+/* The frame of the first offer, if it was fetched. */
+static bool give_fetched(struct cop__pair *pair, struct cop_frame *out)
+{
+    while (pair->given != pair->begun) {
+        struct cop__fetch *fetch = &pair->fetches[pair->given % COP__PAIR_OFFERS];
+        if (!fetch->is_done)
+            return false;
+        pair->given++;
+        *out = (struct cop_frame){fetch->header, fetch->payload};
+        fetch->payload = NULL;
+        if (!fetch->is_skipped)
+            return true;
+    }
+    return false;
+}
+
 int cop__pair_next(struct cop__pair *pair, struct cop_frame *out)
 {
     while (pair->stream) {
         struct cop__incoming *in = pair->stream;
         if (pair->at == pair->end) {
             read_on(pair);
+            continue;
+        }
+        if (pair->is_offer) {
+            int error = read_offer(pair);
+            if (error)
+                return stop_reading(pair, error);
             continue;
         }
         if (in->have < COP__HEADER_SIZE) {
@@ -326,5 +472,5 @@ int cop__pair_next(struct cop__pair *pair, struct cop_frame *out)
         if (!in->is_skipped)
             return 1;
     }
-    return 0;
+    return give_fetched(pair, out);
 }

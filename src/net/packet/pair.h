@@ -17,11 +17,18 @@
  * Control and bulk are two streams with their own frames under way, so that one can overtake
  * the other; the numbers and the window are those of both together.
  *
+ * Where the network can read the memory of another process a large bulk frame is not sent but
+ * *offered*: its header, and where its payload is. The other side fetches that, says how many
+ * it has, and gives frames in the order of their offers. What comes after in the stream waits
+ * until all that was offered is fetched, so nothing overtakes; control goes on.
+ *
  * Packet, 12 bytes in front: kind 8, zero 24, number 32, taken 32 (how many numbered packets
  * of the other side its sender has taken). Numbers count from 0, modulo 2^32.
  */
 #define COP__PACKET_HEADER 12u
 #define COP__PAIR_WINDOW 32u
+/* Frames that are offered and not fetched, at most. */
+#define COP__PAIR_OFFERS 8u
 /* A peer for whom more than this waits is given up. */
 #define COP__PAIR_QUEUE_MAX (UINT64_C(64) << 20)
 
@@ -31,6 +38,10 @@ enum cop__packet_kind {
     COP__PACKET_CREDIT = 3,  /* not numbered: only `taken` */
     COP__PACKET_HELLO = 4, /* not numbered: incarnation 64; to be answered by WELCOME */
     COP__PACKET_WELCOME = 5, /* the same, in return */
+    /* Not numbered: fetched 32, how many offers of the other side were. */
+    COP__PACKET_FETCHED = 6,
+    /* Numbered: the header of a bulk frame, address 64, key 64. */
+    COP__PACKET_OFFER = 7,
 };
 #define COP__PAIR_STREAMS 2
 
@@ -52,6 +63,23 @@ struct cop__incoming {
     struct cop_buf *payload;
     bool is_skipped; /* of a kind that this version does not know */
 };
+/* Where a payload is, in the words of the network. */
+struct cop__remote {
+    uint64_t address, key;
+};
+/* A payload that the other side may fetch. */
+struct cop__offer {
+    struct cop_buf *payload; /* a reference */
+    void *region;            /* the host's: what makes it readable */
+    uint32_t bytes;          /* that it counts for in queued_bytes */
+};
+/* One that this side fetches. */
+struct cop__fetch {
+    struct cop_header header;
+    struct cop_buf *payload;
+    struct cop__remote remote;
+    bool is_skipped, is_done;
+};
 /* A packet that came before its turn. */
 struct cop__early {
     struct cop__early *next;
@@ -71,6 +99,16 @@ struct cop__pair {
     const uint8_t *at, *end;  /* what is left of the packet that is being read */
     struct cop__incoming *stream;
     struct cop__early *reading; /* where it is, if it came early */
+    bool is_offer;              /* it is an OFFER */
+
+    /* Of mine, by their number: released <= fetched <= offered. */
+    uint32_t fetch_least; /* payloads from this size on are offered; 0: none are */
+    bool is_plain;        /* the first bulk frame could not be offered, and is sent */
+    struct cop__offer offers[COP__PAIR_OFFERS];
+    uint32_t offered, fetched, released;
+    /* Of the other side: given <= begun <= seen. */
+    struct cop__fetch fetches[COP__PAIR_OFFERS];
+    uint32_t seen, begun, given;
 };
 
 void cop__pair_init(struct cop__pair *pair);
@@ -84,9 +122,21 @@ int cop__pair_push(struct cop__pair *pair, const struct cop_frame *frame);
 bool cop__pair_has_packet(const struct cop__pair *pair);
 /* The next packet, of at most `size` bytes; its length. Only if there is one. */
 size_t cop__pair_pack(struct cop__pair *pair, uint8_t *out, size_t size);
+/* Whether that has to be an offer (cop__pair_pack_offer), or is_plain to be set. */
+bool cop__pair_wants_offer(const struct cop__pair *pair);
+/* The payload that is to be offered next; borrowed. */
+struct cop_buf *cop__pair_next_payload(const struct cop__pair *pair);
+/* The offer of it, as a packet; its length. `out` has COP__PACKET_OFFER_BYTES. */
+#define COP__PACKET_OFFER_BYTES (COP__PACKET_HEADER + 64u)
+size_t cop__pair_pack_offer(struct cop__pair *pair, const struct cop__remote *remote,
+                            void *region, uint8_t *out);
+/* An offer that is over, with its reference; whether there was one. */
+bool cop__pair_next_released(struct cop__pair *pair, struct cop__offer *out);
+/* All offers are over, whether they were fetched or not. */
+void cop__pair_withdraw(struct cop__pair *pair);
 /* Whether the other side should be told what was taken, even if nothing goes to it. */
 bool cop__pair_must_tell(const struct cop__pair *pair);
-/* A packet without a frame: CREDIT, HELLO or WELCOME; its length. `out` has 20 bytes. */
+/* A packet without a frame: CREDIT to FETCHED; its length. `out` has 20 bytes. */
 size_t cop__pair_pack_bare(struct cop__pair *pair, enum cop__packet_kind kind,
                            cop_incarnation incarnation, uint8_t *out);
 /* Forgets what waits, but for the rest of a frame that has gone in part. */
@@ -115,5 +165,9 @@ int cop__pair_take(struct cop__pair *pair, const uint8_t *packet, size_t length,
  * any more), or COP_ENOMEM. To be called until it says something else than 1.
  */
 int cop__pair_next(struct cop__pair *pair, struct cop_frame *out);
+/* What is to be fetched next, or NULL; its number is pair->begun, which is then raised. */
+struct cop__fetch *cop__pair_next_fetch(struct cop__pair *pair);
+/* It is there: cop__pair_next may have a frame, and FETCHED is to be said. */
+void cop__pair_on_fetched(struct cop__pair *pair, uint32_t number);
 
 #endif
