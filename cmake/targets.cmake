@@ -52,6 +52,9 @@ coppice_sources(sources coppice_net ${PROJECT_SOURCE_DIR}/src/net/*.c)
 # Drivers that need a library of their own go where that library is.
 list(FILTER sources EXCLUDE REGEX "/src/net/(mpi|ofi)/")
 add_library(coppice_net STATIC ${sources})
+if(COPPICE_FUZZ)
+    target_compile_options(coppice_net PRIVATE -fno-sanitize-coverage=trace-cmp)
+endif()
 target_link_libraries(coppice_net PRIVATE coppice_flags coppice_system
                                   PUBLIC coppice_pure PkgConfig::LIBUV OpenSSL::SSL
                                          Threads::Threads)

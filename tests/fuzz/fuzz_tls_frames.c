@@ -6,6 +6,7 @@
  * they are encrypted, the second in which they come; with some values of the third one byte
  * is changed on the way, and must be found.
  */
+#include "fuzz_turn.h"
 #include "net/tcp/link.h"
 #include "tls_pair.h"
 #include "wire/messages.h"
@@ -16,23 +17,9 @@ static struct cop__tls *tls;
 static struct pair pair;
 static bool is_open;
 
-/*
- * A changed byte ends the connection, and a new one costs as much as a thousand records: a
- * fuzzer that had it each time would do little else. An input that is tried alone has it.
- */
-static bool is_turn(void)
-{
-#ifdef COPPICE_FUZZING
-    static unsigned wanted;
-    return wanted++ % 128 == 0;
-#else
-    return true;
-#endif
-}
-
 /* So many at the most, however long the input is: more of the same find nothing else. */
-#define RECORDS_MAX 16u
-#define PARTS_MAX 64u
+#define RECORDS_MAX 8u
+#define PARTS_MAX 24u
 
 static size_t part_of(size_t wanted, size_t length, size_t most)
 {
@@ -117,7 +104,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     cop__link_open(&link, &session);
     encrypt(data + 3, size - 3, part_of(data[0] * 16u + 1, size - 3, RECORDS_MAX));
     struct cop__bytes all = pair_said(&pair, 0);
-    bool is_changed = data[2] < 16 && is_turn();
+    /* A changed byte ends the connection, and a new one costs as much as a thousand
+     * records. */
+    bool is_changed = data[2] < 16 && is_turn(128);
     if (is_changed) /* not in the version of a record, which means nothing */
         ((uint8_t *)(uintptr_t)all.data)[all.length - 1 - data[2]] ^= 0x40;
     size_t part = part_of(data[1] * 8u + 1, all.length, PARTS_MAX);
