@@ -161,12 +161,15 @@ static void on_view(struct cop_node *node, const struct cop_view *old)
 {
     (void)old;
     cop__streams(node)->moved = true;
+    cop__notice(node, COP__SLOT_STREAM);
 }
 
 static void on_change(struct cop_node *node, const struct cop__change *change)
 {
-    if (change->kind != COP__CHANGE_RESTATED)
-        cop__streams(node)->disturbed = true;
+    if (change->kind == COP__CHANGE_RESTATED)
+        return;
+    cop__streams(node)->disturbed = true;
+    cop__notice(node, COP__SLOT_STREAM);
 }
 
 /* Whether all are there depends on the view. */
