@@ -8,7 +8,11 @@
 
 /* ---- frames that came too early -------------------------------------------------- */
 
-void cop__agree_stir(struct cop_node *node) { cop__agree(node)->stirred = true; }
+void cop__agree_stir(struct cop_node *node)
+{
+    cop__agree(node)->stirred = true;
+    cop__notice(node, COP__SLOT_AGREE);
+}
 
 static void keep(struct cop_node *node, const struct cop_frame *frame)
 {
@@ -211,13 +215,15 @@ static int on_submit(struct cop_node *node, const struct cop_request *request)
 static void on_view(struct cop_node *node, const struct cop_view *old)
 {
     (void)old;
-    cop__agree(node)->moved = cop__agree(node)->stirred = true;
+    cop__agree(node)->moved = true;
+    cop__agree_stir(node);
 }
 
 static void on_change(struct cop_node *node, const struct cop__change *change)
 {
     (void)change;
     cop__agree(node)->doubted = true;
+    cop__notice(node, COP__SLOT_AGREE);
 }
 
 /* G6: who has decided, and loses the one above it, says so to the next one above. */

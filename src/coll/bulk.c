@@ -360,7 +360,8 @@ void cop__bulk_begin(struct cop_node *node, struct cop__call *call, bool serves)
     }
     const struct cop__head *head = &call->head;
     call->bulk = bulk;
-    node->unsettled++;
+    cop__colls(node)->bulk_count++;
+    cop__notice(node, COP__SLOT_COLL);
     bulk->call = call;
     bulk->count =
         (uint32_t)((head->bulk_length + head->bulk_chunk - 1) / head->bulk_chunk) + 1;
@@ -386,7 +387,7 @@ void cop__bulk_end(struct cop_node *node, struct cop__call *call)
         return;
     cop__timer_cancel(node, &call->bulk->timer);
     cop__bulk_leave_source(node, call->bulk);
-    node->unsettled--;
+    cop__colls(node)->bulk_count--;
 }
 
 void cop__bulk_free(struct cop__call *call)
@@ -402,8 +403,9 @@ void cop__bulk_free(struct cop__call *call)
 
 void cop__bulks_settle(struct cop_node *node)
 {
-    if (node->unsettled == 0)
+    if (cop__colls(node)->bulk_count == 0)
         return;
+    cop__notice(node, COP__SLOT_COLL); /* at the end of the next step, too */
     cop__calls_enter(node);
     for (struct cop__call *call = cop__colls(node)->calls; call; call = call->next) {
         if (!call->bulk || call->over)

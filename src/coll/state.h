@@ -180,8 +180,9 @@ struct cop__colls {
     uint64_t learnt; /* number of the latest that others made */
     struct cop__call *calls;
     uint32_t call_count;
-    uint64_t handle; /* latest */
-    uint64_t number; /* of my latest call without HEAL */
+    uint32_t bulk_count; /* calls with a bulk: looked at after every step */
+    uint64_t handle;     /* latest */
+    uint64_t number;     /* of my latest call without HEAL */
     struct cop__waiting *waiting;
     uint32_t waiting_count;
     struct cop__trip *links; /* by peer */

@@ -117,6 +117,7 @@ void cop__senses_touch(struct cop_node *node)
 {
     struct cop__senses *senses = cop__senses(node);
     senses->touched = true;
+    cop__notice(node, COP__SLOT_DETECT);
     if (!senses->stopped && senses->timer.timer.deadline > node->now)
         cop__timer_set(node, &senses->timer, node->now);
 }
@@ -127,6 +128,7 @@ void cop__detect_stop(struct cop_node *node)
     if (!senses)
         return;
     senses->stopped = true;
+    node->settle_at = COP_TIME_NEVER;
     cop__timer_cancel(node, &senses->timer);
 }
 
@@ -297,7 +299,7 @@ void cop__senses_settle(struct cop_node *node)
         return;
     cop_time next = next_deadline(node);
     senses->touched = false;
-    senses->wake = next;
+    senses->wake = node->settle_at = next;
     if (next != senses->timer.timer.deadline)
         cop__timer_set(node, &senses->timer, next);
 }

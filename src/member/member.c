@@ -12,6 +12,7 @@
 void cop__member_look_soon(struct cop_node *node)
 {
     cop__member(node)->restless = true;
+    cop__notice(node, COP__SLOT_MEMBER);
 }
 
 void cop__member_wake_at(struct cop_node *node, cop_time when)

@@ -109,6 +109,7 @@ int cop__node_create(const struct cop_config *config, const struct cop__stack *s
     node->view = cop_view_ref(config->view);
     node->stats = config->stats;
     node->now = config->now;
+    node->settle_at = COP_TIME_NEVER;
     cop__timers_init(&node->timers);
     size_t offset = round_up(sizeof *node);
     for (int slot = 0; slot < COP__SLOTS; slot++) {
@@ -326,14 +327,22 @@ static int take_event(struct cop_node *node, const struct cop_event *event)
     return COP_EINVAL;
 }
 
+/*
+ * Lowest first, each once. What a higher layer makes a lower one notice waits for the next
+ * step.
+ */
 static void settle(struct cop_node *node)
 {
-    bool views = cop__has_views(node);
-    if (!views && node->unsettled == 0)
-        return;
-    EACH_LAYER(node, layer)
-    if (layer->settle && (views || layer->settles_always))
-        layer->settle(node);
+    if (node->now >= node->settle_at)
+        cop__notice(node, COP__SLOT_DETECT);
+    for (unsigned slot = 0; node->noticed >> slot != 0; slot++) {
+        const struct cop__layer *layer = node->stack->layers[slot];
+        if (!(node->noticed >> slot & 1u))
+            continue;
+        node->noticed &= (uint16_t) ~(1u << slot);
+        if (layer->settle && (cop__has_views(node) || layer->settles_always))
+            layer->settle(node);
+    }
 }
 
 int cop_step(struct cop_node *node, const struct cop_event *event,

@@ -60,8 +60,8 @@ struct cop__layer {
     void (*on_detour)(struct cop_node *node, cop_id peer);
     /* Another view is installed; the node has the new one already. */
     void (*on_view)(struct cop_node *node, const struct cop_view *old);
-    /* At the end of every step: what was noticed in it is acted upon. Where the view is fixed
-     * only of those that say so, and while something is `unsettled`. */
+    /* At the end of a step in which it has noticed something (cop__notice), or that comes when
+     * it wanted to be told: acts upon that. Where the view is fixed only those that say so. */
     void (*settle)(struct cop_node *node);
     bool settles_always;
     /* COP_ENOENT: not a request of mine. */
@@ -132,7 +132,8 @@ struct cop_node {
     int failed; /* 0, or why the node stopped for good */
     bool started;
     bool congested;
-    uint32_t unsettled;           /* things that are to be looked at after every step */
+    uint16_t noticed;   /* bit i: the layer in slot i has something to settle */
+    cop_time settle_at; /* from then on the detector has, too */
     uint16_t offsets[COP__SLOTS]; /* of the layers' states, from the node's start */
 };
 
@@ -148,7 +149,17 @@ void *cop__layer_state(const struct cop_node *node, enum cop__slot slot);
 
 /* The node is out of memory in the middle of something: it stops for good after this
  * step. */
-void cop__fail(struct cop_node *node, int error);
+COP__COLD void cop__fail(struct cop_node *node, int error);
+
+/*
+ * The layer has something to settle at the end of this step; of a lower layer than the one
+ * that settles, at the end of the next. Most steps concern nobody but the one who handles the
+ * frame: whoever has noticed nothing is not even asked.
+ */
+static inline void cop__notice(struct cop_node *node, enum cop__slot slot)
+{
+    node->noticed |= (uint16_t)(1u << slot);
+}
 
 /* Takes a frame that was kept for later, as if it came now. */
 void cop__take_frame(struct cop_node *node, const struct cop_frame *frame);

@@ -165,12 +165,15 @@ static void on_view(struct cop_node *node, const struct cop_view *old)
     for (uint32_t i = 0; i < all->count; i++)
         for (uint32_t j = 0; j < all->networks[i]->stream_count; j++)
             all->networks[i]->streams[j]->is_surveyed = false;
+    cop__notice(node, COP__SLOT_STREAM);
 }
 
 static void on_change(struct cop_node *node, const struct cop__change *change)
 {
-    if (change->kind != COP__CHANGE_RESTATED)
-        cop__streams(node)->disturbed = true;
+    if (change->kind == COP__CHANGE_RESTATED)
+        return;
+    cop__streams(node)->disturbed = true;
+    cop__notice(node, COP__SLOT_STREAM);
 }
 
 /* Whether all are there depends on the view. */

@@ -12,16 +12,14 @@
 #define LEAST_64(name) +8u
 #define LEAST_BYTES(name) +4u
 #define LEAST_LIST(name, element) +4u
+/* The shortest that a message of this name can be. */
+#define LEAST(name)                                                                    \
+    (0u COP__FIELDS_##name(LEAST_8, LEAST_16, LEAST_32, LEAST_64, LEAST_BYTES,         \
+                           LEAST_LIST))
 
 static const struct cop__kind_info kinds[COP__KINDS] = {
 #define ROW(NAME, name, number, class, most, text)                                     \
-    {#name,                                                                            \
-     text,                                                                             \
-     number,                                                                           \
-     COP__CLASS_##class,                                                               \
-     0u COP__FIELDS_##name(LEAST_8, LEAST_16, LEAST_32, LEAST_64, LEAST_BYTES,         \
-                           LEAST_LIST),                                                \
-     most},
+    {#name, text, number, COP__CLASS_##class, LEAST(name), most},
     COP__MESSAGES(ROW)
 #undef ROW
 };
@@ -74,6 +72,8 @@ const struct cop__kind_info *cop__kind_info(uint16_t kind)
 #define GET_LIST(name, element)                                                        \
     message.name = cop__get_list(&reader, COP__SIZE_##element);
 
+/* That a message is not too short is looked at first: then its numbers need no looks of
+ * their own. */
 #define CODEC(NAME, name, number, class, most, text)                                   \
     struct cop_buf *cop__encode_##name(const struct cop__msg_##name *message)          \
     {                                                                                  \
@@ -91,6 +91,8 @@ const struct cop__kind_info *cop__kind_info(uint16_t kind)
     {                                                                                  \
         struct cop__reader reader = cop__reader(data, length);                         \
         struct cop__msg_##name message;                                                \
+        if (length < LEAST(name))                                                      \
+            return COP_EMALFORMED;                                                     \
         COP__FIELDS_##name(                                                            \
             GET_8, GET_16, GET_32, GET_64, GET_BYTES,                                  \
             GET_LIST) if (!cop__reader_is_done(&reader)) return COP_EMALFORMED;        \
