@@ -40,6 +40,19 @@ else()
     coppice_say("hardening" "off" "only in release builds, with COPPICE_HARDEN")
 endif()
 
+# Every test is an executable with the whole library in it; the usual linker takes its time.
+if(COPPICE_LINKER)
+    find_program(COPPICE_LINKER_PATH ld.${COPPICE_LINKER})
+    if(COPPICE_LINKER_PATH)
+        # Not the shared libraries: gold cannot read a map that says [!_].
+        target_link_options(coppice_flags INTERFACE
+            $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:-fuse-ld=${COPPICE_LINKER}>)
+        coppice_say("linker" "${COPPICE_LINKER}" "${COPPICE_LINKER_PATH}")
+    else()
+        coppice_say("linker" "usual" "no ld.${COPPICE_LINKER} on this machine")
+    endif()
+endif()
+
 set(sanitize "${COPPICE_SANITIZE}")
 if(COPPICE_FUZZ)
     if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
