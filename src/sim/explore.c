@@ -15,9 +15,9 @@
  * Reduction by sleep sets. Two moves at different nodes commute: each changes its node,
  * takes from ways towards it and appends to ways from it. Having tried t and then u at a
  * state, the order u, t leads where t, u led; so t sleeps in the state behind u, until a move
- * at the same node wakes it. Submissions, ticks, crashes and lies change what all share
- * (time, budgets, who can be reached): they sleep nowhere and wake everybody. So do steps that have
- * to do with the front-end of a stream.
+ * at the same node wakes it. Calls of agreements are such moves, too. Submissions, ticks, crashes
+ * and lies change what all share (time, budgets, who can be reached): they sleep nowhere and wake
+ * everybody. So do steps that have to do with the front-end of a stream.
  *
  * Together with stored states, sleep sets are only sound under this rule: a state keeps the
  * set with which it was expanded; when it is reached again with a smaller set, the moves in
@@ -166,7 +166,8 @@ static void found(struct search *search, const struct cop__world *world,
 
 static bool can_sleep(struct cop__move move)
 {
-    return (move.kind == COP__MOVE_RECV || move.kind == COP__MOVE_CLOSED) &&
+    return (move.kind == COP__MOVE_RECV || move.kind == COP__MOVE_CLOSED ||
+            move.kind == COP__MOVE_AGREE) &&
            move.cut == COP__MOVE_WHOLE;
 }
 

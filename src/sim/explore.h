@@ -25,7 +25,7 @@ struct cop__move {
     uint8_t cut; /* a crashes in this step, after so many of its sends */
 };
 
-/* A set of RECV and CLOSED moves: a bit for each. Other moves are in no set. */
+/* A set of RECV, CLOSED and AGREE moves: a bit for each. Other moves are in no set. */
 struct cop__moves {
     uint64_t bits[2];
 };

@@ -10,7 +10,9 @@
 static uint32_t bit_of(uint32_t n, struct cop__move move)
 {
     uint32_t base = move.kind == COP__MOVE_CLOSED ? n * n : 0;
-    return base + move.a * n + move.b;
+    /* Nobody gets anything from itself: that bit is the call. */
+    uint32_t b = move.kind == COP__MOVE_AGREE ? move.a : move.b;
+    return base + move.a * n + b;
 }
 
 void cop__moves_add(struct cop__moves *set, uint32_t n, struct cop__move move)
