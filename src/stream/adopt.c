@@ -69,42 +69,50 @@ static uint64_t top_of(const struct cop__stream_slot *slot)
                                : slot->wave;
 }
 
-/* The highest wave of a slot, where a wave of all cannot be made; 0: it can. */
+/* Above the highest wave that is here, if it waits for somebody; 0: nothing does. */
 static uint64_t awaited(const struct cop__stream *stream)
 {
-    uint64_t most = 0;
-    bool waits = stream->dirty;
+    uint64_t most =
+        stream->wave > top_of(&stream->own) ? stream->wave : top_of(&stream->own);
+    bool waits = stream->dirty || stream->own.pending_count > 0;
     for (uint32_t i = 0; i < stream->slot_count; i++) {
-        waits = waits || !stream->slots[i].heard;
-        if (top_of(&stream->slots[i]) > most)
-            most = top_of(&stream->slots[i]);
+        const struct cop__stream_slot *slot = &stream->slots[i];
+        waits = waits || !slot->heard || slot->pending_count > 0;
+        if (top_of(slot) > most)
+            most = top_of(slot);
     }
     return waits ? most + 1 : 0;
 }
 
-static bool keeps_waiting(const struct cop__network *network, uint32_t child)
+/* It is behind the others, as it was when it was last looked at. */
+static bool keeps_waiting(struct cop__network *network, uint32_t child)
 {
+    bool does = false;
     for (uint32_t i = 0; i < network->stream_count; i++) {
-        const struct cop__stream *stream = network->streams[i];
-        const struct cop__stream_slot *slot = &stream->slots[child];
-        uint64_t until = awaited(stream);
-        if (until && !slot->idle && (!slot->heard || top_of(slot) + 1 < until))
-            return true;
+        struct cop__stream *stream = network->streams[i];
+        struct cop__stream_slot *slot = &stream->slots[child];
+        uint64_t until = awaited(stream), top = top_of(slot);
+        does = does || (until && !slot->idle &&
+                        (!slot->heard || (top + 1 < until && slot->seen == top)));
+        slot->seen = top;
     }
-    return false;
+    return does;
 }
 
-static bool anybody_waits(const struct cop__network *network)
+void cop__adopt_watch(struct cop_node *node, struct cop__network *network)
 {
+    bool waits = false;
+    if (network->child_count == 0 || cop__timer_is_running(&network->vigil.timer))
+        return;
     for (uint32_t i = 0; i < network->stream_count; i++)
-        if (awaited(network->streams[i]))
-            return true;
-    return false;
+        waits = waits || awaited(network->streams[i]) != 0;
+    if (waits)
+        cop__timer_set(node, &network->vigil, node->now + COP__VIGIL);
 }
 
 /*
- * One who is in no wave that I have sent is known below me by nobody else, so nobody can tell me
- * that it is elsewhere by now. I offer it its place again: then it says so itself.
+ * Where waves wait nobody above me knows whom I cover, so nobody can tell me that one of those is
+ * elsewhere by now. I offer it its place again: then it says so itself.
  */
 void cop__adopt_vigil(struct cop_node *node, struct cop__node_timer *timer)
 {
@@ -115,8 +123,8 @@ void cop__adopt_vigil(struct cop_node *node, struct cop__node_timer *timer)
         if (keeps_waiting(network, i))
             cop__adopt_send(node, network, network->children[i].id,
                             network->children[i].number);
-    if (anybody_waits(network) && network->child_count > 0)
-        cop__timer_set(node, timer, node->now + COP__VIGIL);
+    if (!node->failed)
+        cop__adopt_watch(node, network);
 }
 
 /* ---- taking in ------------------------------------------------------------------- */

@@ -117,9 +117,9 @@ static void take_marks(struct cop_node *node, struct cop__stream *stream, uint64
         stream->down = down_mark;
     forget_packets(stream);
     if (stream->has_front)
-        cop__stream_tell(node, stream,
-                         &(struct cop_stream_event){.kind = COP_STREAM_REACHED,
-                                                    .wave = down_mark});
+        cop__stream_tell(
+            node, stream,
+            &(struct cop_stream_event){.kind = COP_STREAM_REACHED, .wave = down_mark});
 }
 
 static void pass_marks(struct cop_node *node, struct cop__stream *stream)

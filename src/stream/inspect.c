@@ -87,6 +87,8 @@ static void digest_network(struct cop__digest *digest,
     cop__digest_word(digest, network->attempt);
     cop__digest_word(digest, network->regeneration);
     cop__digest_word(digest, (uint64_t)network->rounds << 1 | network->seeks_root);
+    cop__digest_word(digest, network->former.id);
+    cop__digest_word(digest, network->former.number);
     for (uint32_t i = 0; i < network->path.count; i++)
         cop__digest_word(digest, network->path.items[i]);
     for (uint32_t i = 0; i < network->tried.count; i++)

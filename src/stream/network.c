@@ -42,7 +42,7 @@ struct cop__network *cop__network_make(struct cop_node *node, uint64_t number,
     struct cop__streams *all = cop__streams(node);
     struct cop__network *network = calloc(1, sizeof *network);
     if (!network || !cop__grow(node, &all->networks, all->count, &all->capacity,
-                          sizeof(struct cop__network *))) {
+                               sizeof(struct cop__network *))) {
         cop__fail(node, COP_ENOMEM);
         free(network);
         return NULL;
@@ -55,7 +55,7 @@ struct cop__network *cop__network_make(struct cop_node *node, uint64_t number,
     network->vigil.fire = cop__adopt_vigil;
     network->number = number;
     network->shape = *shape;
-    network->parent = COP_ID_NONE;
+    network->parent = network->former.id = COP_ID_NONE;
     uint32_t at = all->count++;
     for (; at > 0 && all->networks[at - 1]->number > number; at--)
         all->networks[at] = all->networks[at - 1];
@@ -196,8 +196,8 @@ static void flood(struct cop_node *node, const struct cop__network *network,
 static void put_stream(struct cop_node *node, struct cop__network *network,
                        struct cop__stream *stream)
 {
-    if (!cop__grow(node, &network->streams, network->stream_count, &network->stream_capacity,
-              sizeof(struct cop__stream *)))
+    if (!cop__grow(node, &network->streams, network->stream_count,
+                   &network->stream_capacity, sizeof(struct cop__stream *)))
         return;
     uint32_t at = network->stream_count++;
     for (; at > 0 && network->streams[at - 1]->number > stream->number; at--)
@@ -387,18 +387,18 @@ void cop__network_add_child(struct cop_node *node, struct cop__network *network,
 {
     if (cop__network_child(network, child->id))
         take_out(node, network, child->id);
-    if (!cop__grow(node, &network->children, network->child_count, &network->child_capacity,
-              sizeof *network->children))
+    if (!cop__grow(node, &network->children, network->child_count,
+                   &network->child_capacity, sizeof *network->children))
         return;
     uint32_t at = network->child_count++;
     for (; at > 0 && network->children[at - 1].id > child->id; at--)
         network->children[at] = network->children[at - 1];
     network->children[at] = *child;
     cop__watch(node, child->id);
-    if (!cop__timer_is_running(&network->vigil.timer))
-        cop__timer_set(node, &network->vigil, node->now + COP__VIGIL);
     for (uint32_t i = 0; i < network->stream_count && !node->failed; i++)
         cop__slot_add(node, network->streams[i], child);
+    if (!node->failed)
+        cop__adopt_watch(node, network);
 }
 
 void cop__network_drop_child(struct cop_node *node, struct cop__network *network,
@@ -556,6 +556,8 @@ static void survey_children(struct cop_node *node, struct cop__network *network)
 void cop__network_survey(struct cop_node *node, struct cop__network *network)
 {
     survey_children(node, network);
+    if (!node->failed)
+        cop__orphan_leave(node, network);
     if (node->failed)
         return;
     bool rules = cop_view_root(node->view) == node->self;

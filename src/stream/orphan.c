@@ -162,6 +162,9 @@ void cop__orphan_begin(struct cop_node *node, struct cop__network *network)
     network->seeks_root = cop_view_root(node->view) == lost ||
                           (network->path.count == 1 && lost != COP_ID_NONE) ||
                           (lost == COP_ID_NONE && network->attempt > 0);
+    if (network->adopted && cop__roster_has_lost(node, lost, network->parent_life))
+        network->former =
+            (struct cop__stream_child){lost, network->parent_life, network->attempt};
     if (lost != COP_ID_NONE)
         network->recovery = (struct cop_stream_recovery){.lost = node->now};
     let_go(node, network);
@@ -177,6 +180,18 @@ void cop__orphan_begin(struct cop_node *node, struct cop__network *network)
     COP__COUNT(node, stream_orphans);
     if (!node->failed)
         try_next(node, network);
+}
+
+void cop__orphan_leave(struct cop_node *node, struct cop__network *network)
+{
+    struct cop__stream_child former = network->former;
+    bool is_member = former.id != COP_ID_NONE &&
+                     cop_view_has(node->view, former.id, former.incarnation);
+    if (is_member && cop__roster_has_lost(node, former.id, former.incarnation))
+        return;
+    network->former.id = COP_ID_NONE;
+    if (is_member && cop_node_is_member(node))
+        cop__detach_send(node, network->number, former.id, former.number);
 }
 
 /* One who lives does not answer, or the pause is over. */

@@ -84,9 +84,8 @@ static bool may_have(const struct cop__network *network, cop_id child,
 static void say(struct cop_node *node, const struct cop__network *network, cop_id to,
                 const struct cop__report *reports, uint32_t count)
 {
-    cop__network_say(
-        node, network, to,
-        &(struct cop__news){.reports = reports, .report_count = count});
+    cop__network_say(node, network, to,
+                     &(struct cop__news){.reports = reports, .report_count = count});
 }
 
 void cop__network_report(struct cop_node *node, struct cop__network *network,

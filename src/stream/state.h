@@ -119,6 +119,7 @@ struct cop__stream_slot {
     uint64_t got;      /* packets down that all below it have */
     uint64_t credited; /* the last mark that it was told */
     uint64_t reached;  /* the last of packets down that it was told */
+    uint64_t seen;     /* the last wave that it had when it was last looked at (T8) */
 };
 
 /* A packet of the front-end. */
@@ -168,7 +169,7 @@ struct cop__stream {
     uint64_t got_said;
     cop_time got_since, reached_since; /* there is something to say above, below */
     cop_time patience;                 /* so long that waits; 0: COP__HOLD */
-    struct cop__packet *packets; /* from down_mark + 1 on */
+    struct cop__packet *packets;       /* from down_mark + 1 on */
     uint32_t packet_count, packet_capacity;
 
     bool has_front;    /* the front-end is here */
@@ -214,6 +215,8 @@ struct cop__network {
     cop_incarnation parent_life;
     bool adopted;     /* by the parent; otherwise it was asked */
     uint64_t attempt; /* number of my last attachment */
+    /* Whom I left because it seemed lost: it has a slot of me, if it lives. NONE: nobody */
+    struct cop__stream_child former;
     struct cop_ranks tried;
     uint32_t rounds; /* all were tried so often */
     bool seeks_root; /* it was the root that I lost: only another one will do (T10) */
@@ -350,6 +353,8 @@ void cop__report_compare(struct cop_node *node, const struct cop__network *netwo
 
 /* Lets go of the parent, if there is one, and looks for another. */
 void cop__orphan_begin(struct cop_node *node, struct cop__network *network);
+/* Tells whom I left by mistake, now that it seems to live. */
+void cop__orphan_leave(struct cop_node *node, struct cop__network *network);
 /* The present try came to nothing. */
 void cop__orphan_next(struct cop_node *node, struct cop__network *network);
 void cop__orphan_timer(struct cop_node *node, struct cop__node_timer *timer);
@@ -372,6 +377,8 @@ void cop__adopt_send(struct cop_node *node, struct cop__network *network, cop_id
                      uint64_t number);
 /* T8: asks those for whom others have waited long whether they are below me at all. */
 void cop__adopt_vigil(struct cop_node *node, struct cop__node_timer *timer);
+/* Begins to look for such, if anybody waits. */
+void cop__adopt_watch(struct cop_node *node, struct cop__network *network);
 /* For each stream where it stands here. NULL: no memory. */
 struct cop_buf *cop__network_places(struct cop_node *node,
                                     const struct cop__network *network);

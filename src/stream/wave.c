@@ -329,6 +329,8 @@ int cop__stream_put(struct cop_node *node, struct cop__stream *stream,
         return error;
     cop__slot_push(node, stream, &stream->own, &pending);
     cop__stream_advance(node, stream);
+    if (!node->failed)
+        cop__adopt_watch(node, stream->network);
     return 0;
 }
 
@@ -392,6 +394,8 @@ void cop__on_wave(struct cop_node *node, const struct cop_frame *frame)
         cop__stream_advance(node, stream);
         if (got && !node->failed)
             cop__stream_got(node, stream);
+        if (!node->failed)
+            cop__adopt_watch(node, stream->network);
     } else {
         cop__pending_free(&pending);
     }

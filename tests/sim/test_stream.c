@@ -148,6 +148,43 @@ static void test_zones(void **state)
             }
 }
 
+/* ---- what a recovery costs ------------------------------------------------------- */
+
+/* Frames of a network itself, without waves and marks. */
+static void add_frames(void *context, const char *name, uint64_t value)
+{
+    static const char *const kinds[] = {"sent_network", "sent_attach", "sent_adopt",
+                                        "sent_detach", "sent_path"};
+    for (uint32_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        if (strcmp(name, kinds[i]) == 0)
+            *(uint64_t *)context += value;
+}
+
+/* One dies below whom there are k. */
+static uint64_t frames_of_orphans(uint32_t k)
+{
+    char text[256];
+    uint64_t frames = 0;
+    snprintf(
+        text, sizeof(text),
+        "nodes %u\nshape kary:%u\nseed 1\nviews majority\nnet constant 10us\n"
+        "liveness\nstream sum waves 12 window 4 gap 200us leaves\nat 2ms crash 1\n",
+        (unsigned)(2 * k + 1), (unsigned)k);
+    struct cop_sim_report report = run(text);
+    assert_true(report.stats.stream_orphans >= k);
+    cop_stats_each(&report.stats, add_frames, &frames);
+    return frames;
+}
+
+/* In proportion to the orphans: all of them tell a few, and nobody tells all. */
+static void test_frames_of_a_recovery(void **state)
+{
+    (void)state;
+    uint64_t few = frames_of_orphans(8), many = frames_of_orphans(64);
+    assert_true(few <= 8 * 8);
+    assert_true(many <= 8 * 64);
+}
+
 /* ---- all schedules --------------------------------------------------------------- */
 
 static void explore(uint32_t nodes, uint32_t crashes, const char *shape,
@@ -240,6 +277,64 @@ static void test_joining_and_returning(void **state)
         "10us\nflags codec\nliveness\nstream sum waves 30 window 4 gap 2ms downs 9\n"
         "at 5ms join\nat 9ms join\nat 12ms crash 0\nat 20ms restart 0\n");
     assert_true(report.stats.stream_adoptions >= 3);
+}
+
+static uint64_t begun_at; /* the wave before the first of the one who came last */
+
+static void note_opened(void *state, struct cop_sim *sim, cop_id node, uint64_t number,
+                        const struct cop_stream_event *event)
+{
+    if (event->kind == COP_STREAM_OPENED && node == 6)
+        begun_at = event->wave;
+    cop_sim_checker_stream()->on_stream(state, sim, node, number, event);
+}
+
+static void test_who_comes_later_begins_later(void **state)
+{
+    (void)state;
+    struct cop_sim_checker noting = *cop_sim_checker_stream();
+    struct cop_sim_script script =
+        parse("nodes 7\nstart 6\nshape kary:2\nseed 1\nviews majority\nnet constant "
+              "10us\nflags codec\nliveness\nstream sum waves 30 window 4 gap 2ms\n"
+              "at 20ms join\n");
+    noting.on_stream = note_opened;
+    const struct cop_sim_checker *const checkers[] = {&noting, cop_sim_stream_app(),
+                                                      NULL};
+    script.config.checkers = checkers;
+    begun_at = 0;
+    run_script(&script);
+    cop_sim_script_free(&script);
+    assert_true(begun_at >= 5);
+}
+
+/* Whom somebody left because it seemed lost hears so, even where waves wait for the one who
+ * went, so that nobody above knows of it. */
+static void test_left_by_mistake(void **state)
+{
+    (void)state;
+    run("nodes 15\nshape chain\nseed 28\nviews majority\nnet constant 10us jitter "
+        "100us\nliveness\nstream sum waves 8 window 4 gap 300us\n"
+        "at 2000us report 11 about 2\nat 1000us report 5 about 3\n"
+        "at 2500us report 13 about 5\n");
+    run("nodes 20\nshape radix:2\nseed 612\nviews majority\nnet constant 10us jitter "
+        "100us\nliveness\nstream sum waves 8 window 4 gap 300us\n"
+        "at 1000us report 15 about 3\nat 2500us report 5 about 3\n"
+        "at 2000us report 3 about 5\n");
+    run("nodes 7\nshape chain\nseed 959\nviews majority\nstart 7\nstream union waves 3 "
+        "window 2 gap 84941ns lag 78924ns timeout 57866ns downs 3 leaves\n"
+        "net recorded 167000ns,287000ns,263000ns,88000ns\nat 1ms report 5 about 3\n"
+        "liveness\n");
+}
+
+/* Two orphans that took each other's sub-trees for a way to the root. */
+static void test_rings(void **state)
+{
+    (void)state;
+    struct cop_sim_report report = run(
+        "nodes 31\nshape kary:2\nseed 547\nviews majority\nnet constant 10us jitter "
+        "400us\nliveness\nstream sum waves 8 window 4 gap 300us\n"
+        "at 2500us report 26 about 6\nat 1500us crash 1\n");
+    assert_true(report.stats.stream_rings > 0);
 }
 
 /* Found by seeds: a mark that overtook the adoption it was for; an offer that was taken twice; a new
@@ -403,10 +498,14 @@ int main(void)
         cmocka_unit_test(test_deaths_union),
         cmocka_unit_test(test_deaths_others),
         cmocka_unit_test(test_zones),
+        cmocka_unit_test(test_frames_of_a_recovery),
         cmocka_unit_test(test_explorer),
         cmocka_unit_test(test_values_of_lost_leaves_stay),
         cmocka_unit_test(test_values_of_those_between_stay),
         cmocka_unit_test(test_joining_and_returning),
+        cmocka_unit_test(test_who_comes_later_begins_later),
+        cmocka_unit_test(test_left_by_mistake),
+        cmocka_unit_test(test_rings),
         cmocka_unit_test(test_found_by_seeds),
         cmocka_unit_test(test_found_by_more_seeds),
         cmocka_unit_test(test_packets_of_those_between),
