@@ -12,7 +12,7 @@
 
 struct options {
     uint64_t members, arity, waves, window;
-    const char *kills, *key_file;
+    const char *kills, *when, *key_file;
     bool as_json;
 };
 
@@ -104,15 +104,32 @@ static void print_text(const struct trial_config *config,
 
 /* ---- the command ----------------------------------------------------------------- */
 
+static bool read_when(const char *text, enum trial_when *out)
+{
+    static const char *const words[] = {"waves", "start", "recovery"};
+    for (uint32_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(text, words[i]) == 0) {
+            *out = (enum trial_when)i;
+            return true;
+        }
+    return false;
+}
+
 static int run(enum trial_kind kind, const struct options *options)
 {
     struct trial_result result;
+    enum trial_when when;
+    if (!read_when(options->when, &when))
+        return fail(EXIT_USAGE,
+                    "stream: --when takes waves, start or recovery, not '%s'",
+                    options->when);
     const struct trial_config config = {.kind = kind,
                                         .n = (uint32_t)options->members,
                                         .arity = (uint32_t)options->arity,
                                         .waves = options->waves,
                                         .window = (uint32_t)options->window,
                                         .kills = options->kills,
+                                        .when = when,
                                         .key_file = options->key_file};
     int code = trial_run(&config, &result);
     if (code)
@@ -123,8 +140,12 @@ static int run(enum trial_kind kind, const struct options *options)
 
 int cmd_stream(int argc, char **argv)
 {
-    struct options got = {
-        .members = 15, .arity = 2, .waves = 200, .window = 16, .kills = ""};
+    struct options got = {.members = 15,
+                          .arity = 2,
+                          .waves = 200,
+                          .window = 16,
+                          .kills = "",
+                          .when = "waves"};
     const struct args_option options[] = {
         {'n', "members", "N", "how many processes: 15", ARGS_NUMBER, &got.members, 4,
          TRIAL_MEMBERS_MAX},
@@ -135,6 +156,8 @@ int cmd_stream(int argc, char **argv)
         {0, "window", "W", "how far back-ends may be ahead: 16", ARGS_NUMBER,
          &got.window, 1, 1024},
         {0, "kill", "LIST", "who dies on the way; see below", ARGS_TEXT, &got.kills, 0,
+         0},
+        {0, "when", "WHEN", "waves, start or recovery: waves", ARGS_TEXT, &got.when, 0,
          0},
         {0, "key", "FILE", "encrypt with this key (coppice key new)", ARGS_TEXT,
          &got.key_file, 0, 0},
@@ -152,7 +175,11 @@ int cmd_stream(int argc, char **argv)
             "evenly\n"
             "over the waves: leaf, inner, pair (an inner one and one below it), level\n"
             "(all below the root), root, front (the front-end; first in the list), or\n"
-            "members with + between, as 1+4. What comes out is compared with what was\n"
+            "members with + between, as 1+4; --when start: all at once when the stream "
+            "is\n"
+            "opened, --when recovery: all while those below the first look for a "
+            "parent.\n"
+            "What comes out is compared with what was\n"
             "given, to the unit. Exit code 1 if it is not that.",
         .options = options,
         .least = 1,

@@ -390,20 +390,37 @@ static int explain(struct trial *trial)
                 wave, trial->config->waves);
 }
 
+/* Until the next one is to be killed; false: that never comes. */
+static bool wait_to_strike(struct trial *trial, uint32_t i, uint32_t first)
+{
+    const struct trial_config *config = trial->config;
+    uint64_t parts = config->when == TRIAL_WAVES ? trial->result->kill_count + 1 : 2;
+    uint64_t turn = config->when == TRIAL_WAVES ? i + 1 : 1;
+    /* Sooner than orphans are adopted, and each a little later than the one before. */
+    struct timespec pause = {0, 500000 * (long)i};
+    if (config->when == TRIAL_START)
+        return true;
+    if (config->when == TRIAL_RECOVERY && i > first) {
+        nanosleep(&pause, NULL);
+        return true;
+    }
+    return wait_for(trial, config->waves / parts * turn);
+}
+
 static int run_stream(struct trial *trial)
 {
     struct trial_result *result = trial->result;
     bool moves = result->kill_count > 0 && strcmp(result->kills[0].what, "front") == 0;
     struct cop_stream_options options = options_of(trial->config, moves);
-    uint64_t step = trial->config->waves / (result->kill_count + 1);
+    uint32_t first = moves ? 1 : 0;
     int code = moves ? lose_first_front(trial, &result->kills[0]) : 0;
     if (code)
         return code;
     int error = cop_stream_open(trial->chorus.run, &options, on_told, trial, NULL);
     if (error)
         return fail(EXIT_FAILED, "no stream: %s", cop_strerror(error));
-    for (uint32_t i = moves ? 1 : 0; i < result->kill_count; i++) {
-        if (!wait_for(trial, step * (i + 1)))
+    for (uint32_t i = first; i < result->kill_count; i++) {
+        if (!wait_to_strike(trial, i, first))
             return explain(trial);
         strike(trial, &result->kills[i]);
     }

@@ -10,6 +10,11 @@
  * the union has all numbers, so that it is known of each how many of its packets are in.
  */
 enum trial_kind { TRIAL_SUM, TRIAL_UNION };
+enum trial_when {
+    TRIAL_WAVES, /* evenly over the waves */
+    TRIAL_START, /* all as soon as the stream is asked for: it may not be there yet */
+    TRIAL_RECOVERY, /* one in the middle, and the others while those below it look for a parent */
+};
 
 #define TRIAL_KILLS_MAX 16u
 #define TRIAL_VICTIMS_MAX 64u
@@ -24,6 +29,7 @@ struct trial_config {
     /* Who is killed, one after the other: leaf, inner, pair, level, root, front, or numbers
      * with + between them; commas between. "": nobody. */
     const char *kills;
+    enum trial_when when;
     const char *key_file; /* TLS; NULL: in clear */
     /* For whoever looks on, from another thread; may be NULL. */
     void (*on_wave)(void *context, uint64_t wave, uint64_t total, bool is_complete);
