@@ -231,3 +231,11 @@ if(OMPI_FOUND AND NOT COPPICE_FUZZ)
     target_link_libraries(bench_mpi PRIVATE coppice_flags coppice_system coppice_tools_common
                                             ${OMPI_LINK_LIBRARIES})
 endif()
+# Bulk over libfabric next to bulk over our own sockets.
+if(TARGET coppice_ofi)
+    file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/net/ofi/*.c)
+    add_executable(bench_ofi ${PROJECT_SOURCE_DIR}/bench/ofi/bulk.c ${sources})
+    target_include_directories(bench_ofi SYSTEM PRIVATE ${LIBFABRIC_INCLUDE_DIRS})
+    target_link_libraries(bench_ofi PRIVATE coppice_flags coppice_system coppice_tools_common
+                                            ${LIBFABRIC_LINK_LIBRARIES})
+endif()

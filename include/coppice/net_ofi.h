@@ -55,6 +55,8 @@ struct cop_ofi_config {
     /* As for cop_node_create, but `self`, `incarnation`, `view` and `now` are the driver's. */
     struct cop_config node;
     const char *shape; /* of the tree (coppice/tree.h); NULL: by their number */
+    bool no_reads;     /* large payloads are sent in packets, too, as where the
+                          provider cannot read the memory of others */
 };
 
 /*
@@ -85,6 +87,13 @@ int cop_ofi_progress(struct cop_ofi *ofi);
 int cop_ofi_wait(struct cop_ofi *ofi, cop_time timeout_ns);
 /* The node, to ask it things; borrowed. NULL before cop_ofi_start. */
 const struct cop_node *cop_ofi_node(const struct cop_ofi *ofi);
+/* What was carried. */
+struct cop_ofi_stats {
+    uint64_t packets_sent, packets_received;
+    uint64_t payloads_offered, payloads_read; /* that were not sent but read */
+};
+/* See above. All zero before cop_ofi_start. */
+struct cop_ofi_stats cop_ofi_stats(const struct cop_ofi *ofi);
 /* Sends what is still to be sent, for at most so long, and ends it. NULL is ignored. */
 void cop_ofi_destroy(struct cop_ofi *ofi, cop_time patience_ns);
 

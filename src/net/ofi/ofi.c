@@ -3,6 +3,9 @@
  * Packets as messages of libfabric. One endpoint, one completion queue, one table of addresses;
  * receives from anybody are posted ahead. Not every provider can say where a message came from,
  * so each begins with the id of its sender, 32 bits.
+ *
+ * Where the provider can read the memory of others, large payloads of bulk are read by whoever
+ * gets them (net/packet/pair.h): its sender registers the buffer for as long as that takes.
  */
 #include <coppice/net_ofi.h>
 
@@ -11,10 +14,12 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "net/packet/pair.h"
 #include "net/packet/start.h"
 #include "wire/codec.h"
 
@@ -26,16 +31,32 @@
 #define SLAB_PACKETS 64u
 #define SLABS_MAX 64u
 #define ENTRIES 32u
+/* Below this a payload is in the packets before its offer would be answered. */
+#define FETCH_LEAST 16384u
+
+/* What the provider is doing; the first member of what it is done with. */
+struct operation {
+    struct fi_context2 context; /* the provider's, until it has ended */
+    enum { RECEIVING, SENDING, READING } kind;
+    cop_id peer;
+};
 
 /* A message: one that comes, one on its way, or one that is free. */
 struct message {
-    struct fi_context2 context; /* the provider's, as long as it has the message */
+    struct operation operation;
     struct message *next;
     void *descriptor;
-    cop_id peer;
     size_t length;
-    bool is_receive;
     uint8_t bytes[MESSAGE_BYTES];
+};
+
+/* A payload that is read; in the list of all, as those of the dead may never end. */
+struct reading {
+    struct operation operation;
+    struct reading **at, *next;
+    uint32_t number;
+    struct cop_buf *payload;
+    struct fid_mr *region; /* NULL where none is wanted */
 };
 
 struct slab {
@@ -59,7 +80,10 @@ struct cop_ofi {
     uint32_t slab_count;
     struct message *free, *making;
     struct message *waiting; /* that the provider would not take yet */
+    struct reading *readings;
     uint32_t sending;
+    bool has_reads;
+    uint64_t last_key;
 };
 
 /* ---- messages -------------------------------------------------------------------- */
@@ -114,7 +138,7 @@ static int on_room(void *context, cop_id peer, uint8_t **out)
     int error = ofi->making ? 0 : take_message(ofi, &ofi->making);
     if (error)
         return error;
-    ofi->making->peer = peer;
+    ofi->making->operation.peer = peer;
     *out = ofi->making->bytes + SENDER_BYTES;
     return 0;
 }
@@ -124,7 +148,7 @@ static int try_to_send(struct cop_ofi *ofi, struct message *message)
 {
     ssize_t error =
         fi_send(ofi->endpoint, message->bytes, message->length, message->descriptor,
-                ofi->peers[message->peer], &message->context);
+                ofi->peers[message->operation.peer], &message->operation.context);
     if (error == 0) {
         ofi->sending++;
         return 0;
@@ -145,8 +169,8 @@ static int on_send(void *context, cop_id peer, uint8_t *packet, size_t length)
     struct cop__writer writer = cop__writer(message->bytes, SENDER_BYTES);
     (void)packet;
     ofi->making = NULL;
-    message->is_receive = false;
-    message->peer = peer;
+    message->operation.kind = SENDING;
+    message->operation.peer = peer;
     message->length = SENDER_BYTES + length;
     cop__put_u32(&writer, ofi->self);
     int error = try_to_send(ofi, message);
@@ -160,7 +184,7 @@ static void send_waiting(struct cop_ofi *ofi)
     ofi->waiting = NULL;
     while (message != NULL) {
         struct message *next = message->next;
-        cop_id peer = message->peer;
+        cop_id peer = message->operation.peer;
         if (try_to_send(ofi, message) == COP_ELOST)
             cop__host_cut(ofi->host, peer, COP_DOWN_SILENT);
         message = next;
@@ -169,49 +193,146 @@ static void send_waiting(struct cop_ofi *ofi)
 
 static int post(struct cop_ofi *ofi, struct message *message)
 {
-    message->is_receive = true;
-    ssize_t error = fi_recv(ofi->endpoint, message->bytes, MESSAGE_BYTES,
-                            message->descriptor, FI_ADDR_UNSPEC, &message->context);
+    message->operation.kind = RECEIVING;
+    ssize_t error =
+        fi_recv(ofi->endpoint, message->bytes, MESSAGE_BYTES, message->descriptor,
+                FI_ADDR_UNSPEC, &message->operation.context);
     return error == 0 ? 0 : COP_EIO;
+}
+
+/* ---- reading --------------------------------------------------------------------- */
+
+static int on_expose(void *context, struct cop_buf *payload, struct cop__remote *out,
+                     void **region)
+{
+    struct cop_ofi *ofi = context;
+    struct fid_mr *mr;
+    if (payload->length > ofi->info->ep_attr->max_msg_size ||
+        fi_mr_reg(ofi->domain, payload->data, payload->length, FI_REMOTE_READ, 0,
+                  ++ofi->last_key, 0, &mr, NULL) != 0)
+        return COP_EIO;
+    bool is_virtual = ofi->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR;
+    out->address = is_virtual ? (uintptr_t)payload->data : 0;
+    out->key = fi_mr_key(mr);
+    *region = mr;
+    return 0;
+}
+
+static void on_conceal(void *context, void *region)
+{
+    struct fid_mr *mr = region;
+    (void)context;
+    fi_close(&mr->fid);
+}
+
+static void end_reading(struct reading *reading)
+{
+    *reading->at = reading->next;
+    if (reading->next)
+        reading->next->at = reading->at;
+    if (reading->region)
+        fi_close(&reading->region->fid);
+    cop_buf_unref(reading->payload);
+    free(reading);
+}
+
+static int start_reading(struct cop_ofi *ofi, struct reading *reading,
+                         const struct cop__remote *from)
+{
+    struct cop_buf *payload = reading->payload;
+    void *descriptor = NULL;
+    if (ofi->info->domain_attr->mr_mode & FI_MR_LOCAL) {
+        if (fi_mr_reg(ofi->domain, payload->data, payload->length, FI_READ, 0,
+                      ++ofi->last_key, 0, &reading->region, NULL) != 0)
+            return COP_EIO;
+        descriptor = fi_mr_desc(reading->region);
+    }
+    ssize_t error =
+        fi_read(ofi->endpoint, payload->data, payload->length, descriptor,
+                ofi->peers[reading->operation.peer], from->address, from->key, reading);
+    return error == 0 ? 0 : error == -FI_EAGAIN ? COP_EAGAIN : COP_EIO;
+}
+
+static int on_fetch(void *context, cop_id peer, uint32_t number,
+                    const struct cop__remote *from, struct cop_buf *payload)
+{
+    struct cop_ofi *ofi = context;
+    struct reading *reading = calloc(1, sizeof *reading);
+    if (reading == NULL)
+        return COP_EAGAIN;
+    reading->operation.kind = READING;
+    reading->operation.peer = peer;
+    reading->number = number;
+    reading->payload = payload;
+    cop_buf_ref(payload);
+    reading->next = ofi->readings;
+    reading->at = &ofi->readings;
+    if (ofi->readings)
+        ofi->readings->at = &reading->next;
+    ofi->readings = reading;
+    int error = start_reading(ofi, reading, from);
+    if (error)
+        end_reading(reading);
+    return error;
+}
+
+static void on_read(struct cop_ofi *ofi, struct reading *reading, int error)
+{
+    cop_id peer = reading->operation.peer;
+    uint32_t number = reading->number;
+    end_reading(reading);
+    cop__host_fetched(ofi->host, peer, number, error);
 }
 
 /* ---- completions ----------------------------------------------------------------- */
 
-static int on_done(struct cop_ofi *ofi, const struct fi_cq_msg_entry *entry)
+static int on_came(struct cop_ofi *ofi, struct message *message, size_t length)
 {
-    struct message *message = entry->op_context;
-    if (!message->is_receive) {
-        ofi->sending--;
-        give_back(ofi, message);
-        return 0;
-    }
-    struct cop__reader reader = cop__reader(message->bytes, entry->len);
+    struct cop__reader reader = cop__reader(message->bytes, length);
     cop_id sender = cop__get_u32(&reader);
     if (!reader.failed)
         cop__host_arrived(ofi->host, sender, message->bytes + SENDER_BYTES,
-                          entry->len - SENDER_BYTES);
+                          length - SENDER_BYTES);
     return post(ofi, message);
+}
+
+static int on_done(struct cop_ofi *ofi, const struct fi_cq_msg_entry *entry)
+{
+    struct operation *operation = entry->op_context;
+    switch (operation->kind) {
+    case RECEIVING:
+        return on_came(ofi, (struct message *)operation, entry->len);
+    case SENDING:
+        ofi->sending--;
+        give_back(ofi, (struct message *)operation);
+        return 0;
+    default:
+        on_read(ofi, (struct reading *)operation, 0);
+        return 0;
+    }
 }
 
 /* An operation that failed: of a send, nothing more can go to that peer. */
 static int on_failed(struct cop_ofi *ofi)
 {
     struct fi_cq_err_entry entry = {0};
-    if (fi_cq_readerr(ofi->queue, &entry, 0) < 1)
+    if (fi_cq_readerr(ofi->queue, &entry, 0) < 1 || entry.op_context == NULL)
         return 0;
-    struct message *message = entry.op_context;
-    if (message == NULL)
+    struct operation *operation = entry.op_context;
+    if (operation->kind == RECEIVING)
+        return post(ofi, (struct message *)operation);
+    if (operation->kind == READING) {
+        on_read(ofi, (struct reading *)operation, COP_EIO);
         return 0;
-    if (message->is_receive)
-        return post(ofi, message);
-    cop_id peer = message->peer;
+    }
     ofi->sending--;
-    give_back(ofi, message);
+    cop_id peer = operation->peer;
+    give_back(ofi, (struct message *)operation);
     cop__host_cut(ofi->host, peer, COP_DOWN_SILENT);
     return 0;
 }
 
-/* How many packets came, or an error. */
+/* How many packets and payloads came, or an error. */
 static int drain(struct cop_ofi *ofi)
 {
     struct fi_cq_msg_entry entries[ENTRIES];
@@ -224,8 +345,8 @@ static int drain(struct cop_ofi *ofi)
     if (count < 0)
         return COP_EIO;
     for (ssize_t i = 0; i < count && error == 0; i++) {
-        const struct message *message = entries[i].op_context;
-        came += message->is_receive;
+        const struct operation *operation = entries[i].op_context;
+        came += operation->kind != SENDING;
         error = on_done(ofi, &entries[i]);
     }
     return error ? error : came;
@@ -258,6 +379,17 @@ const struct cop_node *cop_ofi_node(const struct cop_ofi *ofi)
     return ofi->host ? cop__host_node(ofi->host) : NULL;
 }
 
+struct cop_ofi_stats cop_ofi_stats(const struct cop_ofi *ofi)
+{
+    if (ofi->host == NULL)
+        return (struct cop_ofi_stats){0};
+    const struct cop__host_stats *from = cop__host_stats(ofi->host);
+    return (struct cop_ofi_stats){.packets_sent = from->sent,
+                                  .packets_received = from->received,
+                                  .payloads_offered = from->offered,
+                                  .payloads_read = from->fetched};
+}
+
 void cop_ofi_name(const struct cop_ofi *ofi, struct cop_ofi_name *out)
 {
     *out = ofi->name;
@@ -265,13 +397,13 @@ void cop_ofi_name(const struct cop_ofi *ofi, struct cop_ofi_name *out)
 
 /* ---- opening --------------------------------------------------------------------- */
 
-static int find_provider(struct cop_ofi *ofi, const char *provider, const char *node,
-                         char *why, size_t size)
+static int ask_for(struct cop_ofi *ofi, const char *provider, const char *node,
+                   uint64_t capabilities)
 {
     struct fi_info *hints = fi_allocinfo();
     if (hints == NULL)
-        return cop__say(COP_ENOMEM, why, size, "no memory");
-    hints->caps = FI_MSG;
+        return -FI_ENOMEM;
+    hints->caps = capabilities;
     hints->mode = FI_CONTEXT | FI_CONTEXT2;
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->mr_mode =
@@ -282,6 +414,18 @@ static int find_provider(struct cop_ofi *ofi, const char *provider, const char *
         hints->fabric_attr->prov_name = strdup(provider);
     int error = fi_getinfo(API, node, NULL, node ? FI_SOURCE : 0, hints, &ofi->info);
     fi_freeinfo(hints);
+    return error;
+}
+
+/* One that can read the memory of others, if there is one. */
+static int find_provider(struct cop_ofi *ofi, const char *provider, const char *node,
+                         char *why, size_t size)
+{
+    int error =
+        ask_for(ofi, provider, node, FI_MSG | FI_RMA | FI_READ | FI_REMOTE_READ);
+    ofi->has_reads = error == 0;
+    if (error != 0)
+        error = ask_for(ofi, provider, node, FI_MSG);
     if (error != 0)
         return cop__say(
             COP_ENOENT, why, size,
@@ -374,10 +518,16 @@ static int make_host(struct cop_ofi *ofi, const struct cop_ofi_config *config,
 {
     struct cop__host_config host = {.node = config->node,
                                     .packet_bytes = MESSAGE_BYTES - SENDER_BYTES,
-                                    .carrier = {.room = on_room, .send = on_send},
+                                    .carrier = {.room = on_room,
+                                                .send = on_send,
+                                                .expose = on_expose,
+                                                .conceal = on_conceal,
+                                                .fetch = on_fetch},
                                     .carrier_context = ofi,
                                     .effect = config->effect,
                                     .context = config->context};
+    if (ofi->has_reads && !config->no_reads)
+        host.carrier.fetch_least = FETCH_LEAST;
     host.node.self = config->self;
     host.node.incarnation = config->incarnation;
     return cop__start_host(&host, config->count, config->shape, &ofi->view, &ofi->host,
@@ -426,6 +576,9 @@ void cop_ofi_destroy(struct cop_ofi *ofi, cop_time patience_ns)
     close_fid(ofi->endpoint ? &ofi->endpoint->fid : NULL);
     close_fid(ofi->queue ? &ofi->queue->fid : NULL);
     close_fid(ofi->addresses ? &ofi->addresses->fid : NULL);
+    cop__host_destroy(ofi->host);
+    while (ofi->readings)
+        end_reading(ofi->readings);
     for (uint32_t i = 0; i < ofi->slab_count; i++) {
         close_fid(ofi->slabs[i].region ? &ofi->slabs[i].region->fid : NULL);
         free(ofi->slabs[i].messages);
@@ -434,7 +587,6 @@ void cop_ofi_destroy(struct cop_ofi *ofi, cop_time patience_ns)
     close_fid(ofi->fabric ? &ofi->fabric->fid : NULL);
     if (ofi->info)
         fi_freeinfo(ofi->info);
-    cop__host_destroy(ofi->host);
     cop_view_unref(ofi->view);
     free(ofi->peers);
     free(ofi);

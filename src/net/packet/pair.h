@@ -28,7 +28,7 @@
 #define COP__PACKET_HEADER 12u
 #define COP__PAIR_WINDOW 32u
 /* Frames that are offered and not fetched, at most. */
-#define COP__PAIR_OFFERS 8u
+#define COP__PAIR_OFFERS 16u
 /* A peer for whom more than this waits is given up. */
 #define COP__PAIR_QUEUE_MAX (UINT64_C(64) << 20)
 
