@@ -12,7 +12,8 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 TMPDIR=$scratch
 export LSAN_OPTIONS=detect_leaks=0
 
 # job N PROGRAM ARGS...: runs it with recovery; what it said, sorted, is in $out and $scratch/out.
-# mpirun's own exit status tells of the first process that was killed, and nothing else.
+# With recovery mpirun's exit status is 0 whatever becomes of the processes, unless mpirun itself
+# fails.
 job() {
     local n=$1 program=$BUILD/live_mpi_$2
     shift 2
@@ -20,7 +21,8 @@ job() {
     [ -x "$program" ] || die "no $program: build it first"
     mpirun.openmpi --oversubscribe --enable-recovery --mca pml ob1 --mca btl tcp,self \
         --mca osc pt2pt --mca sharedfp ^sm \
-        -n "$n" "$program" "$@" >"$scratch/raw" 2>"$scratch/err" || true
+        -n "$n" "$program" "$@" >"$scratch/raw" 2>"$scratch/err" ||
+        die "mpirun failed with $?: $(cat "$scratch/err")"
     if grep -q FAILED "$scratch/err" "$scratch/raw"; then
         die "$(cat "$scratch/raw" "$scratch/err")"
     fi

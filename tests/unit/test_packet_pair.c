@@ -334,8 +334,9 @@ static void odd_offers(void **state)
     for (uint32_t i = 0; i < COP__PAIR_OFFERS; i++)
         assert_int_equal(
             offer(&pair, COP__KIND_DATA, 3 + i, 12, COP__PACKET_OFFER_BYTES), 0);
-    assert_int_equal(offer(&pair, COP__KIND_DATA, 11, 12, COP__PACKET_OFFER_BYTES),
-                     COP_EMALFORMED);
+    assert_int_equal(
+        offer(&pair, COP__KIND_DATA, 3 + COP__PAIR_OFFERS, 12, COP__PACKET_OFFER_BYTES),
+        COP_EMALFORMED);
     assert_non_null(cop__pair_next_fetch(&pair));
     /* Nothing was offered that could have been fetched. */
     struct cop__writer writer = cop__writer(packet + COP__PACKET_HEADER, 4);
