@@ -2,6 +2,8 @@
 #ifndef COP_BASE_LOG_H
 #define COP_BASE_LOG_H
 
+#include "base/cold.h"
+
 #include <coppice/log.h>
 #include <coppice/types.h>
 
@@ -25,8 +27,8 @@ struct cop_log {
 
 /* A line longer than COP__LOG_LINE_MAX - 1 bytes is cut and ends in "...". */
 #define COP__LOG_LINE_MAX 512
-void cop__log(const struct cop_log *log, enum cop_log_level level, const char *format,
-              ...) COP__LOG_FORMAT;
+COP__COLD void cop__log(const struct cop_log *log, enum cop_log_level level,
+                        const char *format, ...) COP__LOG_FORMAT;
 /* "error", "warn", "info", "debug"; "unknown" for any other number. */
 const char *cop__log_level_name(enum cop_log_level level);
 

@@ -181,7 +181,8 @@ static bool is_proposed(const struct cop_node *node, cop_id id,
 }
 
 /* V12, for one who is not in the view: false to drop the frame. */
-static bool admit_stranger(struct cop_node *node, const struct cop_frame *frame)
+COP__COLD static bool admit_stranger(struct cop_node *node,
+                                     const struct cop_frame *frame)
 {
     const struct cop_header *header = &frame->header;
     cop_id sender = header->sender;

@@ -66,8 +66,8 @@ static struct cop_header make_header(const struct cop_node *node, cop_id peer,
 }
 
 /* The same frame, in one to somebody in between; takes over the payload. */
-static struct cop_frame go_round(struct cop_node *node, cop_id via,
-                                 const struct cop_frame *frame)
+COP__COLD static struct cop_frame go_round(struct cop_node *node, cop_id via,
+                                           const struct cop_frame *frame)
 {
     struct cop_buf *wrapped = cop__detour_wrap(frame);
     cop_buf_unref(frame->payload);

@@ -122,7 +122,7 @@ static int gather_folded(const struct cop_node *node, const struct cop__sweep *s
 }
 
 /* All parts as they are. */
-static int gather_pieces(const struct cop__sweep *sweep, struct answer *out)
+COP__COLD static int gather_pieces(const struct cop__sweep *sweep, struct answer *out)
 {
     out->flags = ANSWER_PIECES;
     size_t length = 0;
@@ -152,8 +152,9 @@ static struct cop_buf *make_answer(const struct cop_node *node,
 }
 
 /* One part alone; with all losses if it is the last that is said. */
-static struct cop_buf *make_piece(const struct cop_node *node,
-                                  const struct cop__sweep *sweep, uint32_t i, bool last)
+COP__COLD static struct cop_buf *make_piece(const struct cop_node *node,
+                                            const struct cop__sweep *sweep, uint32_t i,
+                                            bool last)
 {
     struct answer answer;
     init_answer(&answer);
@@ -270,7 +271,8 @@ static bool is_excused(const struct cop_node *node, const struct cop__sweep *swe
 
 /* At the initiator: whether somebody who is not lost has not answered. It may have been
  * given up further down, where deadlines are earlier. */
-static bool is_anybody_silent(struct cop_node *node, const struct cop__sweep *sweep)
+COP__COLD static bool is_anybody_silent(struct cop_node *node,
+                                        const struct cop__sweep *sweep)
 {
     struct cop_ranks missing = {0};
     bool silent = false;
@@ -365,8 +367,8 @@ void cop__sweep_contribute(struct cop_node *node, struct cop__sweep *sweep,
 /* ---- hearing it ------------------------------------------------------------------ */
 
 /* A part that came after I answered goes up on its own. */
-static void relay(struct cop_node *node, struct cop__sweep *sweep,
-                  const struct cop__part *part)
+COP__COLD static void relay(struct cop_node *node, struct cop__sweep *sweep,
+                            const struct cop__part *part)
 {
     struct answer answer;
     init_answer(&answer);
@@ -456,8 +458,8 @@ static void settle_covered(struct cop_node *node, struct cop__sweep *sweep,
     }
 }
 
-static void say_hold(struct cop_node *node, struct cop__sweep *sweep, cop_rank to,
-                     const struct cop__cover *cover)
+COP__COLD static void say_hold(struct cop_node *node, struct cop__sweep *sweep,
+                               cop_rank to, const struct cop__cover *cover)
 {
     uint8_t *bytes = malloc(cop__cover_bytes(cover) + 1);
     struct cop__writer writer = cop__writer(bytes, bytes ? cop__cover_bytes(cover) : 0);
@@ -476,7 +478,8 @@ static void say_hold(struct cop_node *node, struct cop__sweep *sweep, cop_rank t
 }
 
 /* S2: the sender is told what I hold, and stays owed until it has answered in pieces. */
-static void refuse(struct cop_node *node, struct cop__sweep *sweep, cop_rank from)
+COP__COLD static void refuse(struct cop_node *node, struct cop__sweep *sweep,
+                             cop_rank from)
 {
     struct cop__cover held;
     sweep->tangled = true;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sweep/cover.h"
 
+#include "base/cold.h"
+
 #include <coppice/error.h>
 #include <stdlib.h>
 #include <string.h>
@@ -220,8 +222,8 @@ static struct standing standing_of(const struct cop_tree *tree,
  * constant along the tree, so the intersection is: at each marked rank, the sub-tree
  * if it begins or ends there to lie in both, and the rank itself if that differs.
  */
-static int intersect(const struct cop_tree *tree, const struct cop__cover *a,
-                     const struct cop__cover *b, struct cop__cover *out)
+COP__COLD static int intersect(const struct cop_tree *tree, const struct cop__cover *a,
+                               const struct cop__cover *b, struct cop__cover *out)
 {
     struct cop__cover all = {0}, both = {0};
     int error = cop__cover_add_all(&all, a);
@@ -316,7 +318,8 @@ int cop__cover_collect(const struct cop_tree *tree, const struct cop__cover *cov
 
 /* ---- bytes ----------------------------------------------------------------------- */
 
-static bool is_set(const struct cop_tree *tree, const struct cop__cover *cover)
+COP__COLD static bool is_set(const struct cop_tree *tree,
+                             const struct cop__cover *cover)
 {
     const struct cop__mark *marks = cop__cover_marks(cover);
     for (uint32_t i = 0; i < cover->count; i++) {

@@ -175,12 +175,12 @@ struct cop__sweep *cop__sweep_hear_of(struct cop_node *node, cop_id initiator,
 /* S5, at the initiator: earlier sweeps whose outcome everyone is now known to have
  * end. */
 void cop__sweep_release_below(struct cop_node *node, const struct cop__sweep *sweep);
-void cop__sweep_say_done(struct cop_node *node, cop_id to, cop_id initiator,
-                         cop_incarnation incarnation, uint64_t sequence);
+COP__COLD void cop__sweep_say_done(struct cop_node *node, cop_id to, cop_id initiator,
+                                   cop_incarnation incarnation, uint64_t sequence);
 
 /* refused.c */
-void cop__sweep_say_refused(struct cop_node *node, cop_id to,
-                            const struct cop__msg_ask *message, int status);
+COP__COLD void cop__sweep_say_refused(struct cop_node *node, cop_id to,
+                                      const struct cop__msg_ask *message, int status);
 /* Tells the protocol, if it wants to know. */
 void cop__sweep_tell_part(struct cop_node *node, struct cop__sweep *sweep,
                           cop_rank rank, int status, struct cop__bytes payload);
@@ -195,8 +195,8 @@ void cop__sweep_ask_one(struct cop_node *node, struct cop__sweep *sweep, cop_ran
 void cop__sweep_ask_again(struct cop_node *node, struct cop__sweep *sweep,
                           cop_rank rank);
 void cop__sweep_adopt(struct cop_node *node, struct cop__sweep *sweep, cop_rank rank);
-void cop__sweep_lose_child(struct cop_node *node, struct cop__sweep *sweep,
-                           struct cop__child *child);
+COP__COLD void cop__sweep_lose_child(struct cop_node *node, struct cop__sweep *sweep,
+                                     struct cop__child *child);
 void cop__sweep_settle_child(struct cop_node *node, struct cop__sweep *sweep,
                              struct cop__child *child, enum cop__child_state state);
 
@@ -226,7 +226,7 @@ void cop__sweep_set_parent(struct cop_node *node, struct cop__sweep *sweep,
 void cop__sweep_mind_parent(struct cop_node *node, struct cop__sweep *sweep);
 bool cop__sweep_find_parent(struct cop_node *node, struct cop__sweep *sweep);
 void cop__sweep_leave_suspect(struct cop_node *node, struct cop__sweep *sweep);
-void cop__sweep_turn(struct cop_node *node, struct cop__sweep *sweep);
+COP__COLD void cop__sweep_turn(struct cop_node *node, struct cop__sweep *sweep);
 
 /* outcome.c */
 void cop__sweep_send_outcome(struct cop_node *node, struct cop__sweep *sweep,

@@ -208,7 +208,7 @@ static void count_refusal(struct cop__tcp_stats *stats, enum cop__refusal refusa
     }
 }
 
-static void refuse(struct cop__conn *conn, enum cop__refusal refusal)
+COP__COLD static void refuse(struct cop__conn *conn, enum cop__refusal refusal)
 {
     struct cop__peers *peers = conn->peers;
     uint8_t bytes[COP__GREETING_MAX];
@@ -297,7 +297,7 @@ static enum cop__refusal admit(struct cop__conn *conn, const struct cop__item *i
     return refusal;
 }
 
-static void on_hello(struct cop__conn *conn, const struct cop__item *item)
+COP__COLD static void on_hello(struct cop__conn *conn, const struct cop__item *item)
 {
     struct cop__peer *peer;
     uint8_t bytes[COP__GREETING_MAX];
@@ -330,7 +330,7 @@ static enum cop__refusal judge_welcome(struct cop__conn *conn,
     return cop__greeting_accept(&conn->peer->acquaintance, &greeting, resent);
 }
 
-static void on_welcome(struct cop__conn *conn, const struct cop__item *item)
+COP__COLD static void on_welcome(struct cop__conn *conn, const struct cop__item *item)
 {
     struct cop__peers *peers = conn->peers;
     struct cop__peer *peer = conn->peer;
@@ -354,7 +354,7 @@ static void on_welcome(struct cop__conn *conn, const struct cop__item *item)
 /* ---- guests ---------------------------------------------------------------------- */
 
 /* Each command gives it as much time as a handshake has. */
-static void on_command(struct cop__conn *conn, struct cop__item *item)
+COP__COLD static void on_command(struct cop__conn *conn, struct cop__item *item)
 {
     struct cop__peers *peers = conn->peers;
     if (conn->state == COP__CONN_STRANGER)
@@ -396,7 +396,7 @@ static void on_frame(struct cop__conn *conn, struct cop__item *item)
     cop_buf_unref(item->frame.payload);
 }
 
-static void on_bye(struct cop__conn *conn)
+COP__COLD static void on_bye(struct cop__conn *conn)
 {
     struct cop__peer *peer = detach(conn);
     if (peer->keep || cop__session_is_owing(&peer->acquaintance.session))
@@ -439,7 +439,7 @@ static void on_item(struct cop__conn *conn, struct cop__item *item)
 }
 
 /* What came makes no sense. One line, and no more of it. */
-static void on_nonsense(struct cop__conn *conn, int error)
+COP__COLD static void on_nonsense(struct cop__conn *conn, int error)
 {
     struct cop__peers *peers = conn->peers;
     uint64_t held;

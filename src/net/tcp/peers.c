@@ -269,7 +269,7 @@ void cop__peers_flush(struct cop__peers *peers)
 
 /* ---- what the node wants --------------------------------------------------------- */
 
-static void on_overflow(struct cop__peer *peer)
+COP__COLD static void on_overflow(struct cop__peer *peer)
 {
     struct cop__peers *peers = peer->peers;
     uint64_t held;

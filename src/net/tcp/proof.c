@@ -16,12 +16,10 @@
  * has no name yet is somebody's who joins; it is asked for again until it has one, for by then
  * it may be somebody else's.
  */
-bool cop__conn_is_itself(struct cop__conn *conn, cop_id id)
+bool cop__conn_prove(struct cop__conn *conn, cop_id id)
 {
     const struct cop__peers_config *config = &conn->peers->config;
     char name[COP_NAME_MAX + 1];
-    if (conn->is_named)
-        return true;
     if (!config->tls || !config->name_of || !cop__tls_has_certificates(config->tls))
         return conn->is_named = true;
     if (config->name_of(config->address_context, id, name, sizeof name) != 0)

@@ -37,7 +37,7 @@ void cop__stream_init(struct cop__stream *stream, struct cop__stream_base *base)
 static bool is_closed(const struct cop__stream *stream) { return stream->fd < 0; }
 
 /* One that we made, and that is not ours to use yet, was never connected. */
-static void end(struct cop__stream *stream, int error)
+COP__COLD static void end(struct cop__stream *stream, int error)
 {
     bool was_ours = stream->is_shaking && stream->is_maker;
     if (was_ours)
@@ -79,7 +79,7 @@ static void on_readable(struct cop__stream *stream)
  * libuv stops polling when a socket has an error. What came before it is still to be read,
  * and may end with a BYE; then reading gives the error itself.
  */
-static void on_broken(struct cop__stream *stream)
+COP__COLD static void on_broken(struct cop__stream *stream)
 {
     uint64_t reads;
     do {
@@ -309,8 +309,8 @@ static void copy_rest(const struct cop__batch *batch, size_t done, uint8_t *out)
  * The kernel takes no more for now. The rest is copied, because frames may be dropped from
  * the session before it is written; this is the slow path, and one batch at the most.
  */
-static int write_later(struct cop__stream *stream, const struct cop__batch *batch,
-                       size_t done)
+COP__COLD static int write_later(struct cop__stream *stream,
+                                 const struct cop__batch *batch, size_t done)
 {
     size_t length = batch->bytes - done;
     struct cop__pending *pending = malloc(sizeof *pending + length);

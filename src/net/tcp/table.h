@@ -2,6 +2,7 @@
 #ifndef COP_NET_TCP_TABLE_H
 #define COP_NET_TCP_TABLE_H
 
+#include "base/cold.h"
 #include "base/map.h"
 #include "net/tcp/limits.h"
 #include "net/tcp/notice.h"
@@ -27,13 +28,9 @@ enum cop__conn_state {
 
 struct cop__conn {
     struct cop__stream stream; /* first: a stream is its connection */
-    struct cop__link link;
+    /* What each message needs is side by side. */
     struct cop__peers *peers;
-    struct cop__peer *peer;  /* NULL for a stranger or a guest */
-    uint64_t guest;          /* its number */
-    cop__origin origin;      /* of theirs; 0 if it has none, or is ours */
-    struct cop__alarm alarm; /* the handshake takes too long; nobody uses it */
-    struct cop__conn *next, *prev;
+    struct cop__peer *peer; /* NULL for a stranger or a guest */
     enum cop__conn_state state;
     bool is_used;      /* since the alarm was last set */
     bool has_progress; /* it was good for something */
@@ -41,6 +38,11 @@ struct cop__conn {
     bool is_wise;      /* theirs: it has said something that makes sense */
     bool is_guilty;    /* theirs: it ends by its own fault */
     bool is_named;     /* it has proved to be the member that it says, or need not */
+    struct cop__link link;
+    struct cop__alarm alarm; /* the handshake takes too long; nobody uses it */
+    struct cop__conn *next, *prev;
+    uint64_t guest;     /* its number */
+    cop__origin origin; /* of theirs; 0 if it has none, or is ours */
 };
 
 struct cop__peer {
@@ -63,14 +65,18 @@ struct cop__peer {
 struct cop__peers {
     struct cop__peers_config config;
     struct cop__map table;
-    struct cop__conn *first, *last;         /* in the order in which they were made */
-    uint32_t strangers;                     /* guests among them */
-    uint64_t guests;                        /* how many there have been */
     struct cop__peer *dirty, **dirty_end;   /* something is to be written */
     struct cop__peer *wanted, **wanted_end; /* a connection is to be made */
     struct cop__conn *heard; /* has brought frames since the last flush */
     struct cop__alarm tell;
     bool is_choked; /* the node knows that the backlog is too large */
+    /* Of its space hardly more than the beginning is ever touched, which is thus near to what
+     * is above; what is below is not needed for messages. */
+    struct cop__stream_base base;
+
+    struct cop__conn *first, *last; /* in the order in which they were made */
+    uint32_t strangers;             /* guests among them */
+    uint64_t guests;                /* how many there have been */
 
     /* accept.c */
     uv_poll_t listener;
@@ -88,9 +94,6 @@ struct cop__peers {
     struct cop__notice too_often, foreign_user;
     struct cop__limits limits;
     struct cop__notice nonsense, shortage, unreachable, overflow, strangers_full;
-
-    struct cop__stream_base
-        base; /* last: its space is hardly ever touched as a whole */
 };
 
 /* ---- peers.c --------------------------------------------------------------------- */
@@ -114,9 +117,10 @@ void cop__peer_down(struct cop__peer *peer, cop_incarnation life, enum cop_down 
 /* Makes a connection unless there is one, or one under way. */
 void cop__peer_connect(struct cop__peer *peer);
 /* Our attempt failed before the handshake was over, with an error of libuv. */
-void cop__attempt_failed(struct cop__peer *peer, int error);
+COP__COLD void cop__attempt_failed(struct cop__peer *peer, int error);
 /* Our attempt was refused by the other side's driver. */
-void cop__attempt_refused(struct cop__peer *peer, const struct cop__item *item);
+COP__COLD void cop__attempt_refused(struct cop__peer *peer,
+                                    const struct cop__item *item);
 /* Ends an attempt, if there is one, without a word. */
 void cop__attempt_drop(struct cop__peer *peer);
 /* Does what `again` is for when it fires. */
@@ -140,25 +144,30 @@ void cop__conn_expect(struct cop__conn *conn);
 /* Sets or stops the alarm that ends unused connections. */
 void cop__conn_review(struct cop__conn *conn);
 /* An open connection broke. */
-void cop__conn_lost(struct cop__conn *conn, int error);
+COP__COLD void cop__conn_lost(struct cop__conn *conn, int error);
 /* An open connection is not with the member that now has the id: as if there had been none. */
-void cop__conn_expel(struct cop__conn *conn);
+COP__COLD void cop__conn_expel(struct cop__conn *conn);
 /* What it was made with is no longer accepted: another one takes its place. */
 void cop__conn_renew(struct cop__conn *conn);
 /* Bytes for a guest. */
 void cop__conn_answer(struct cop__conn *conn, const struct cop_buf *bytes);
-void cop__conn_say_bye(struct cop__conn *conn);
+COP__COLD void cop__conn_say_bye(struct cop__conn *conn);
 
 /* ---- proof.c --------------------------------------------------------------------- */
 
-/* Whether the other side may be this member; whether it may join with this frame. */
-bool cop__conn_is_itself(struct cop__conn *conn, cop_id id);
+/* Whether the other side may be this member, which it has not proved yet. */
+bool cop__conn_prove(struct cop__conn *conn, cop_id id);
+static inline bool cop__conn_is_itself(struct cop__conn *conn, cop_id id)
+{
+    return conn->is_named || cop__conn_prove(conn, id);
+}
+/* Whether it may join with this frame. */
 bool cop__conn_is_own_join(const struct cop__conn *conn, const struct cop_frame *frame);
 /* Counts and logs: it goes by another's name; what a member sent was changed on the way;
  * it did not prove to be one of us. */
-void cop__conn_say_impostor(struct cop__conn *conn);
-void cop__conn_say_changed(struct cop__conn *conn);
-void cop__conn_say_unproven(struct cop__conn *conn);
+COP__COLD void cop__conn_say_impostor(struct cop__conn *conn);
+COP__COLD void cop__conn_say_changed(struct cop__conn *conn);
+COP__COLD void cop__conn_say_unproven(struct cop__conn *conn);
 
 /* ---- accept.c -------------------------------------------------------------------- */
 
