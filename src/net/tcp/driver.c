@@ -78,7 +78,7 @@ struct cop__tcp {
 
 /* ---- events and effects ---------------------------------------------------------- */
 
-static void stop_node(struct cop__tcp *tcp, int error)
+COP__COLD static void stop_node(struct cop__tcp *tcp, int error)
 {
     if (tcp->failure == 0)
         tcp->failure = error;
@@ -401,6 +401,7 @@ static bool tell_swiftly(struct cop__tcp *tcp)
         tell_next(tcp);
     }
     tcp->is_telling = false;
+    cop__runner_changed(tcp->config.runner);
     return is_last;
 }
 

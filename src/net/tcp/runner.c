@@ -10,7 +10,7 @@
 
 void cop__runner_init(struct cop__runner *runner, uv_loop_t *loop)
 {
-    *runner = (struct cop__runner){.loop = loop};
+    *runner = (struct cop__runner){.loop = loop, .fd = uv_backend_fd(loop)};
 }
 
 void cop__runner_fini(struct cop__runner *runner)
@@ -57,6 +57,7 @@ static bool make_room(struct cop__runner *runner, uint32_t fd)
 void cop__runner_watch(struct cop__runner *runner, int fd, struct cop__stream *stream)
 {
     uint32_t at = (uint32_t)fd;
+    runner->is_changed = true;
     if (stream ? make_room(runner, at) : at < runner->size)
         runner->streams[at] = stream;
 }
@@ -92,9 +93,18 @@ static bool settle(struct cop__runner *runner)
 bool cop__runner_turn(struct cop__runner *runner, int timeout_ms)
 {
     struct epoll_event events[EVENTS_MAX];
-    int count = epoll_wait(uv_backend_fd(runner->loop), events, EVENTS_MAX, timeout_ms);
+    int count = epoll_wait(runner->fd, events, EVENTS_MAX, timeout_ms);
     bool is_all = read_ready(runner, events, count);
     return settle(runner) && is_all;
+}
+
+/* libuv is asked only if something was done that it may have to know of. */
+static bool may_wait(struct cop__runner *runner)
+{
+    if (!runner->is_changed)
+        return true;
+    runner->is_changed = false;
+    return uv_backend_timeout(runner->loop) == -1;
 }
 
 /* Waits and reads for as long as that is all there is to do. False: something else is to be
@@ -102,14 +112,15 @@ bool cop__runner_turn(struct cop__runner *runner, int timeout_ms)
 static bool run_short(struct cop__runner *runner)
 {
     bool is_all = true;
-    while (is_all && uv_backend_timeout(runner->loop) == -1)
+    runner->is_changed = true;
+    while (is_all && may_wait(runner))
         is_all = cop__runner_turn(runner, -1);
     return is_all;
 }
 
 bool cop__runner_is_short(const struct cop__runner *runner)
 {
-    return uv_version() >= COP__RUNNER_UV_VERSION && uv_backend_fd(runner->loop) >= 0;
+    return uv_version() >= COP__RUNNER_UV_VERSION && runner->fd >= 0;
 }
 
 void cop__runner_run(struct cop__runner *runner)
@@ -119,7 +130,7 @@ void cop__runner_run(struct cop__runner *runner)
         return;
     }
     while (uv_loop_alive(runner->loop)) {
-        bool may_wait = run_short(runner);
-        uv_run(runner->loop, may_wait ? UV_RUN_ONCE : UV_RUN_NOWAIT);
+        bool is_all = run_short(runner);
+        uv_run(runner->loop, is_all ? UV_RUN_ONCE : UV_RUN_NOWAIT);
     }
 }

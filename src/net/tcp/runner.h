@@ -33,10 +33,18 @@ struct cop__rider {
 
 struct cop__runner {
     uv_loop_t *loop;
+    int fd;          /* of its epoll */
+    bool is_changed; /* libuv may have something to do since it was last asked */
     struct cop__rider *riders;
     struct cop__stream **streams; /* by descriptor: those that only wait to be read */
     uint32_t size;
 };
+
+/* Something was called on the short way that may have used libuv. */
+static inline void cop__runner_changed(struct cop__runner *runner)
+{
+    runner->is_changed = true;
+}
 
 void cop__runner_init(struct cop__runner *runner, uv_loop_t *loop);
 /* As uv_run(loop, UV_RUN_DEFAULT). */
