@@ -96,6 +96,8 @@ if(COPPICE_LTO AND CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_BUILD_TYPE STREQ
 endif()
 coppice_say("link-time optimisation" "${lto}" "of the command; gcc, release")
 
+include(cmake/often.cmake)
+
 # What is shipped: the same objects, once as an archive and once as a shared library that
 # shows cop_* and hides cop__*.
 set(parts $<TARGET_OBJECTS:coppice_pure> $<TARGET_OBJECTS:coppice_sim>
@@ -111,6 +113,7 @@ set_target_properties(coppice_static PROPERTIES
     OUTPUT_NAME coppice EXPORT_NAME static LINKER_LANGUAGE C)
 target_link_options(coppice_shared PRIVATE -Wl,--version-script=${map}
                                            -Wl,-Bsymbolic-functions)
+coppice_lay_often(coppice_shared)
 if(NOT COPPICE_SANITIZE AND NOT COPPICE_FUZZ) # a sanitizer's run-time is in the executable
     target_link_options(coppice_shared PRIVATE -Wl,-z,defs)
 endif()
@@ -206,6 +209,7 @@ if(EXISTS ${PROJECT_SOURCE_DIR}/tools/main.c AND NOT COPPICE_FUZZ)
     if(lto)
         set_target_properties(coppice PROPERTIES COPPICE_LTO ON)
     endif()
+    coppice_lay_often(coppice)
     coppice_say("coppice (command)" "on" "tools/")
 elseif(COPPICE_FUZZ)
     coppice_say("coppice (command)" "off" "fuzzers only")
