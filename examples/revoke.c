@@ -90,7 +90,7 @@ static void on_ended(void *context, int status, const struct cop_bcast_result *r
     uint32_t lost = 0;
     for (uint32_t i = 0; result != NULL && i < result->failure_count; i++)
         lost += result->failures[i].status == COP_ELOST;
-    if (status != 0 || lost < result->failure_count)
+    if (status != 0 || result == NULL || lost < result->failure_count)
         printf("n%u: failed: %s\n", cop_self(holder->run), cop_strerror(status));
     else
         printf("n%u: sure of %u, %u lost it by dying\n", cop_self(holder->run),

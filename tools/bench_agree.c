@@ -72,9 +72,11 @@ static int kill_victims(struct bench *bench)
     uint32_t n = bench->config->n, killed = bench->config->killed, done = 0;
     cop_id *ids = calloc(n, sizeof *ids);
     struct cop__random random;
-    int code = ids ? 0 : fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
+    int code = 0;
+    if (ids == NULL)
+        return fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
     cop__random_init(&random, n);
-    for (uint32_t i = 0; i + 1 < n && ids; i++) {
+    for (uint32_t i = 0; i + 1 < n; i++) {
         uint32_t j = (uint32_t)cop__random_below(&random, i + 1);
         ids[i] = ids[j];
         ids[j] = i + 1;

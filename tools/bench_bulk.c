@@ -197,7 +197,7 @@ static int measure(struct bench *bench, struct progress *progress,
     bench->bytes = malloc(bench->config->length);
     if (bench->bytes == NULL)
         code = fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
-    for (uint64_t i = 0; i < bench->config->length && code == 0; i++)
+    for (uint64_t i = 0; i < bench->config->length && bench->bytes != NULL; i++)
         bench->bytes[i] = (uint8_t)(i * 31 + i / 251);
     if (code == 0)
         code = take_turns(bench, progress);

@@ -191,7 +191,7 @@ static bool restore(struct plate *plate)
     uint64_t *has = calloc((size_t)plate->size, sizeof *has);
     if (has == NULL)
         abort();
-    has[plate->rank] = (uint64_t)(plate->saved + 1);
+    has[plate->rank] = (uint64_t)plate->saved + 1;
     check(COP_Comm_agree_words(plate->work, has, plate->size, MPI_MAX));
     begin_rows(plate);
     plate->step = find_step(plate, has);

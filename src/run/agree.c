@@ -119,42 +119,42 @@ static int make(struct cop_run *run, const struct cop_agree_call *what,
     return 0;
 }
 
-int cop_iagree(struct cop_run *run, const struct cop_agree_call *what,
+int cop_iagree(struct cop_run *run, const struct cop_agree_call *call,
                void (*done)(void *context, int status, const struct cop_agreed *agreed),
                void *context, uint64_t *ticket)
 {
-    struct cop__call *call;
-    int error = make(run, what, &call);
+    struct cop__call *made;
+    int error = make(run, call, &made);
     if (error)
         return error;
-    call->end = end_told;
-    call->agreed = done;
-    call->context = context;
-    uint64_t number = call->ticket; /* the call may be over, and gone, in a moment */
-    error = cop__call_make(run, call);
+    made->end = end_told;
+    made->agreed = done;
+    made->context = context;
+    uint64_t number = made->ticket; /* the call may be over, and gone, in a moment */
+    error = cop__call_make(run, made);
     if (error == 0 && ticket != NULL)
         *ticket = number;
     return error;
 }
 
-int cop_agree_wait(struct cop_run *run, const struct cop_agree_call *what,
+int cop_agree_wait(struct cop_run *run, const struct cop_agree_call *call,
                    struct cop_agreed *out)
 {
-    struct cop__call *call;
+    struct cop__call *made;
     struct cop__waiter waiter = {.run = run};
     if (out == NULL)
         return COP_EINVAL;
     if (run != NULL && cop__run_is_here(run))
         return COP_ESTATE;
-    int error = make(run, what, &call);
+    int error = make(run, call, &made);
     if (error)
         return error;
     *out = (struct cop_agreed){0};
-    call->end = end_awaited;
-    call->agreement = out;
-    call->done = cop__waiter_done;
-    call->context = &waiter;
-    error = cop__call_make(run, call);
+    made->end = end_awaited;
+    made->agreement = out;
+    made->done = cop__waiter_done;
+    made->context = &waiter;
+    error = cop__call_make(run, made);
     return error ? error : cop__waiter_wait(&waiter);
 }
 

@@ -171,7 +171,7 @@ struct cop__waiter {
     bool is_done;
     int status;
 };
-void cop__waiter_done(void *waiter, int status);
+void cop__waiter_done(void *context, int status);
 int cop__waiter_wait(struct cop__waiter *waiter);
 /* Waits at most until then, with the mutex held. False: it is later. */
 bool cop__wait_until(struct cop_run *run, cop_time deadline);

@@ -326,25 +326,25 @@ static int begin_counted(struct cop_run *run, struct cop__call *call)
     return error ? error : begin(run, call);
 }
 
-int cop_rpc(struct cop_run *run, const struct cop_call *wanted, cop_call_done *done,
+int cop_rpc(struct cop_run *run, const struct cop_call *call, cop_call_done *done,
             void *context)
 {
-    struct cop__call *call;
-    if (run == NULL || wanted == NULL)
+    struct cop__call *made;
+    if (run == NULL || call == NULL)
         return COP_EINVAL;
-    int error = make(run, wanted, COP_BCAST_HEAL, done, context, &call);
+    int error = make(run, call, COP_BCAST_HEAL, done, context, &made);
     if (error)
         return error;
-    uint64_t number = call->rpc->number;
-    call->rpc->is_counted = count_in(run);
-    call->begin = begin_counted;
-    if (!call->rpc->is_counted) {
-        cop__call_free(run, call);
+    uint64_t number = made->rpc->number;
+    made->rpc->is_counted = count_in(run);
+    made->begin = begin_counted;
+    if (!made->rpc->is_counted) {
+        cop__call_free(run, made);
         return COP_EAGAIN;
     }
-    error = cop__call_make(run, call);
-    if (error == 0 && wanted->number != NULL)
-        *wanted->number = number;
+    error = cop__call_make(run, made);
+    if (error == 0 && call->number != NULL)
+        *call->number = number;
     return error;
 }
 
@@ -429,13 +429,13 @@ static int do_new(struct cop_run *run, void *argument)
     return list(run, step->call);
 }
 
-int cop_bcast_new(struct cop_run *run, const struct cop_call *wanted,
-                  cop_call_done *done, void *context, uint64_t *out)
+int cop_bcast_new(struct cop_run *run, const struct cop_call *call, cop_call_done *done,
+                  void *context, uint64_t *out)
 {
     struct step step;
-    if (run == NULL || wanted == NULL || out == NULL)
+    if (run == NULL || call == NULL || out == NULL)
         return COP_EINVAL;
-    int error = make(run, wanted, 0, done, context, &step.call);
+    int error = make(run, call, 0, done, context, &step.call);
     if (error)
         return error;
     step.number = step.call->rpc->number;

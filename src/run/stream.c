@@ -27,11 +27,11 @@ int cop__streams_take(struct cop_run *run, const struct cop_settings *settings,
     }
     if (count == 0)
         return 0;
-    run->streams.filters = calloc(count, sizeof *run->streams.filters);
+    run->streams.filters = calloc(count, sizeof(struct cop_filter *));
     if (run->streams.filters == NULL)
         return COP_ENOMEM;
     memcpy(run->streams.filters, settings->filters,
-           count * sizeof *run->streams.filters);
+           count * sizeof(struct cop_filter *));
     return 0;
 }
 

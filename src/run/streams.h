@@ -165,12 +165,12 @@ bool cop__streams_are_due(const struct cop_run *run);
 void cop__streams_end(struct cop_run *run, int status);
 void cop__streams_fini(struct cop_run *run);
 /* The driver says so. */
-void cop__run_stream(void *context, uint64_t stream, struct cop_buf *event);
+void cop__run_stream(void *context, uint64_t stream, struct cop_buf *bytes);
 void cop__run_letter(void *context, int channel, cop_id from,
                      cop_incarnation incarnation, struct cop_buf *bytes);
 
 /* What a desk says to one of the front-ends here. */
-void cop__front_hear(void *run, const struct cop__said *said);
+void cop__front_hear(void *context, const struct cop__said *said);
 /* Says what is to be said. */
 void cop__front_pump(struct cop_run *run, struct cop__front *front);
 struct cop__front *cop__front_find(const struct cop_run *run, uint64_t number);

@@ -63,9 +63,9 @@ static int make_room(struct cop_mpi *mpi)
 {
     uint32_t room = mpi->room ? 2 * mpi->room : 32;
     size_t all = (size_t)mpi->receives + room;
-    void *requests = realloc(mpi->requests, all * sizeof *mpi->requests);
+    void *requests = realloc(mpi->requests, all * sizeof(MPI_Request));
     mpi->requests = requests ? requests : mpi->requests;
-    void *packets = realloc(mpi->packets, room * sizeof *mpi->packets);
+    void *packets = realloc(mpi->packets, room * sizeof(struct packet *));
     mpi->packets = packets ? packets : mpi->packets;
     void *indices = realloc(mpi->indices, all * sizeof *mpi->indices);
     mpi->indices = indices ? indices : mpi->indices;

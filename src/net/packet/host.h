@@ -70,14 +70,14 @@ void cop__host_destroy(struct cop__host *host);
 /* Result of cop_step. May be called from `effect`. Sends what comes of it. */
 int cop__host_submit(struct cop__host *host, const struct cop_request *request);
 /* A packet came from `peer`; borrowed. */
-void cop__host_arrived(struct cop__host *host, cop_id peer, const uint8_t *packet,
+void cop__host_arrived(struct cop__host *host, cop_id id, const uint8_t *packet,
                        size_t length);
 /* What cop__carrier.fetch began has ended; `error` not 0: without the payload. */
 void cop__host_fetched(struct cop__host *host, cop_id peer, uint32_t number, int error);
 /* The network says that `peer` cannot be reached just now. */
-void cop__host_lost(struct cop__host *host, cop_id peer, enum cop_down why);
+void cop__host_lost(struct cop__host *host, cop_id id, enum cop_down why);
 /* The same, and a packet for it is lost: it is not spoken to again. */
-void cop__host_cut(struct cop__host *host, cop_id peer, enum cop_down why);
+void cop__host_cut(struct cop__host *host, cop_id id, enum cop_down why);
 /*
  * Does what is due, sends what waits, tells what happened. How many effects were told, or
  * the error that has ended the node.
