@@ -368,9 +368,32 @@ static void on_stream(void *context, uint64_t stream, struct cop_buf *event)
 
 static void ask_to_join(struct agent *agent);
 
+static int start_node(struct agent *agent, struct cop_view *view);
+
+/*
+ * Where the view is fixed nobody invites. Peers know a later life of this member than this one,
+ * for its clock was set back; so it goes on as one that is later still. Once: where two
+ * processes are one member they must not outdo each other for ever.
+ */
+static void outdo(struct agent *agent)
+{
+    if (agent->is_outdone) {
+        agent_stop(agent,
+                   fail(EXIT_REFUSED, "another process is member %s now", agent->name));
+        return;
+    }
+    agent->is_outdone = true;
+    agent->incarnation = agent->exceed + 1;
+    int code = start_node(agent, agent->start);
+    agent->roll.is_member = true;
+    if (code)
+        agent_stop(agent, code);
+}
+
 static void on_out(void *context, int why)
 {
     struct agent *agent = context;
+    agent->exceed = cop__tcp_outlived_by(agent->tcp);
     agent->roll.is_member = false;
     agent->roll.is_degraded = false;
     agent->roll.held_total = 0;
@@ -381,9 +404,18 @@ static void on_out(void *context, int why)
         agent_stop(agent, EXIT_DONE);
         return;
     }
-    cop__log(&agent->log, COP_LOG_WARN, "%s: joining again",
-             why == COP_EREMOVED ? "removed from the view" : "nobody to let it in");
-    ask_to_join(agent);
+    if (agent->exceed != 0)
+        cop__log(&agent->log, COP_LOG_WARN,
+                 "a later life of %s is known, as if the clock had been set back: "
+                 "goes on as one after that",
+                 agent->name);
+    else
+        cop__log(&agent->log, COP_LOG_WARN, "%s: joining again",
+                 why == COP_EREMOVED ? "removed from the view" : "nobody to let it in");
+    if (agent->config->cluster->quorum == COP_QUORUM_FIXED)
+        outdo(agent);
+    else
+        ask_to_join(agent);
 }
 
 static void on_guest(void *context, uint64_t guest, const struct cop_buf *command)
@@ -504,8 +536,10 @@ static int accept_invitation(struct agent *agent,
     /* A life that had a node is over, whether a view ever had it or not. */
     if (agent->had_node)
         agent->incarnation++;
-    if (agent->incarnation <= invitation->exceed)
-        agent->incarnation = invitation->exceed + 1;
+    cop_incarnation exceed =
+        agent->exceed > invitation->exceed ? agent->exceed : invitation->exceed;
+    if (agent->incarnation <= exceed)
+        agent->incarnation = exceed + 1;
     return start_node(agent, invitation->view);
 }
 

@@ -38,8 +38,10 @@ struct agent {
     char view_name[NODESET_NAME_LENGTH + 1]; /* as the view does */
     cop_id id;
     cop_incarnation incarnation;
-    bool had_node;   /* in this life, or in one before it in this process */
-    bool was_member; /* in this life, or in one before it in this process */
+    bool had_node;          /* in this life, or in one before it in this process */
+    bool was_member;        /* in this life, or in one before it in this process */
+    bool is_outdone;        /* went on as a later life, because a later one was known */
+    cop_incarnation exceed; /* a life of this member that somebody knows */
 
     uv_loop_t loop;
     struct cop__runner runner;

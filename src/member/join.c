@@ -220,6 +220,18 @@ static int promise_id(struct cop_node *node, struct cop__bytes name,
     return 0;
 }
 
+/* The latest life of it that wants, or wanted, to join: no view may ever have had that one, but
+ * what hears of a later life does not listen to an earlier one (R3). */
+static cop_incarnation latest_joiner(const struct cop_node *node, cop_id id,
+                                     cop_incarnation known)
+{
+    const struct cop__joiner *joiner = cop__member_joiner(node, id);
+    cop_incarnation latest = cop__roster_get(node, id).incarnation;
+    if (joiner && joiner->incarnation > latest)
+        latest = joiner->incarnation;
+    return latest > known ? latest : known;
+}
+
 /* The status, and the invitation if it is 0 or COP_EREFUSED; COP_EAGAIN: ask the root. */
 static int invite(struct cop_node *node, struct cop__bytes name,
                   cop_incarnation incarnation, struct cop_buf **out)
@@ -240,10 +252,14 @@ static int invite(struct cop_node *node, struct cop__bytes name,
         if (error)
             return error;
     }
-    *out = encode_invitation(id, known, node->view);
+    cop_incarnation exceed = latest_joiner(node, id, known);
+    /* Who comes again with the life that it asked with may still be let in. */
+    if (exceed == incarnation && incarnation > known)
+        exceed = known;
+    *out = encode_invitation(id, exceed, node->view);
     if (!*out)
         cop__fail(node, COP_ENOMEM);
-    return incarnation > known ? 0 : COP_EREFUSED;
+    return incarnation > exceed ? 0 : COP_EREFUSED;
 }
 
 /* ---- errands: somebody outside asked me, and I ask the root ---------------------- */

@@ -65,6 +65,7 @@ static void on_out(void *context, int why)
         cop__run_end(run, why);
         return;
     }
+    run->exceed = cop__tcp_outlived_by(run->tcp);
     close_node(run);
     cop__tell_state(run, COP_RUN_JOINING);
     cop__calls_end(run, why);
@@ -165,8 +166,10 @@ static int accept_invitation(struct cop_run *run,
     /* A life that had a node is over, whether a view ever had it or not. */
     if (run->had_node)
         run->incarnation++;
-    if (run->incarnation <= invitation->exceed)
-        run->incarnation = invitation->exceed + 1;
+    cop_incarnation exceed =
+        run->exceed > invitation->exceed ? run->exceed : invitation->exceed;
+    if (run->incarnation <= exceed)
+        run->incarnation = exceed + 1;
     return start_node(run, invitation->view);
 }
 

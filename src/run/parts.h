@@ -98,10 +98,11 @@ struct cop_run {
     struct cop_view *start_view;
     cop_id id;
     cop_incarnation incarnation;
-    bool had_node;    /* in this run */
-    bool was_member;  /* in this run */
-    bool is_alone;    /* and has said so */
-    bool is_unwanted; /* and has said so */
+    cop_incarnation exceed; /* a life of this member that somebody knows */
+    bool had_node;          /* in this run */
+    bool was_member;        /* in this run */
+    bool is_alone;          /* and has said so */
+    bool is_unwanted;       /* and has said so */
     struct cop__tcp *tcp;
     struct cop__envoy *envoy;
     struct cop__gather *gather;

@@ -113,6 +113,66 @@ static void test_no_status(void **state)
     solo_destroy(solo);
 }
 
+/* What an invitation for n1 says is to be exceeded. */
+static cop_incarnation exceed_for(struct solo *solo, cop_incarnation incarnation,
+                                  int *status)
+{
+    struct cop_request request = {.kind = COP_REQUEST_INVITE,
+                                  .token = 9,
+                                  .name = "n1",
+                                  .incarnation = incarnation};
+    struct cop_event event = {.kind = COP_EVENT_SUBMIT, .request = &request};
+    solo_forget(solo);
+    assert_int_equal(solo_event(solo, &event), 0);
+    for (uint32_t i = 0; i < solo->effects.count; i++) {
+        const struct cop_effect *effect = &solo->effects.items[i];
+        struct cop_invitation invitation;
+        if (effect->kind != COP_EFFECT_COMPLETE)
+            continue;
+        *status = effect->status;
+        assert_int_equal(cop_invitation(effect->result, solo->view, &invitation), 0);
+        cop_view_unref(invitation.view);
+        return invitation.exceed;
+    }
+    fail_msg("no answer");
+    return 0;
+}
+
+/* A life that asked to join and that no view ever had is one to exceed, too: its clock was
+ * ahead, it died, and its clock was set. */
+static void test_a_life_that_never_was(void **state)
+{
+    static const struct cop_detect connections;
+    static const uint8_t card[] = {2, 'n', '1'};
+    (void)state;
+    int status;
+    struct solo *solo = solo_create(3, 0, &connections, COP_QUORUM_MAJORITY);
+    assert_int_equal(exceed_for(solo, 50, &status), 1);
+    assert_int_equal(status, 0);
+    struct cop__msg_join join = {
+        .epoch = 99, .root = 2, .incarnation = 1, .card = {card, sizeof card}};
+    struct cop_buf *payload = cop__encode_join(&join);
+    struct cop_frame frame = {
+        .header = {.kind = COP__KIND_JOIN,
+                   .sender = 1,
+                   .sender_incarnation = 100,
+                   .receiver_incarnation = 1,
+                   .epoch = cop_view_epoch(solo->view),
+                   .length = payload->length},
+        .payload = payload,
+    };
+    struct cop_event event = {.kind = COP_EVENT_RECV, .peer = 1, .frame = &frame};
+    solo_event(solo, &event);
+    cop_buf_unref(payload);
+    assert_int_equal(exceed_for(solo, 60, &status), 100);
+    assert_int_equal(status, COP_EREFUSED);
+    assert_int_equal(exceed_for(solo, 100, &status), 1);
+    assert_int_equal(status, 0);
+    assert_int_equal(exceed_for(solo, 101, &status), 100);
+    assert_int_equal(status, 0);
+    solo_destroy(solo);
+}
+
 /* A view costs by what it says, not by what it leaves out. */
 static void test_far_ids(void **state)
 {
@@ -140,6 +200,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_two_of_one_name),
         cmocka_unit_test(test_no_status),
+        cmocka_unit_test(test_a_life_that_never_was),
         cmocka_unit_test(test_far_ids),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -423,7 +423,7 @@ static void refusals_can_be_read_and_printed(void **state)
     char text[64];
     struct cop__link link;
     struct cop__item item;
-    size_t length = cop__refuse_write(COP__REFUSE_CLUSTER, bytes);
+    size_t length = cop__refuse_write(COP__REFUSE_CLUSTER, 0, bytes);
     bytes[length - 1] = '\033';
     struct cop__bytes in = {bytes, (uint32_t)length};
     cop__link_init(&link);
@@ -524,7 +524,7 @@ static void no_memory_keeps_nothing(void **state)
     cop__session_init(&session);
     failing_alloc_after(0);
     int error = cop__session_push(&session, COP__LANE_CONTROL, &frame);
-    size_t written = cop__refuse_write(COP__REFUSE_SELF, bytes);
+    size_t written = cop__refuse_write(COP__REFUSE_SELF, 0, bytes);
     failing_alloc_off();
     assert_int_equal(error, COP_ENOMEM);
     assert_int_equal(written, 0);

@@ -50,7 +50,7 @@ static void put_greetings(struct input *input)
     cop__session_meet(&friend.session, 10);
     put(input, bytes, cop__hello_write(&one, 2, &friend, true, bytes));
     put(input, bytes, cop__welcome_write(&one, &friend, false, bytes));
-    put(input, bytes, cop__refuse_write(COP__REFUSE_VERSION, bytes));
+    put(input, bytes, cop__refuse_write(COP__REFUSE_VERSION, 0, bytes));
     cop__acquaintance_fini(&friend);
 }
 

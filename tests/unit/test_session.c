@@ -107,7 +107,7 @@ static void end_die(struct end *end)
 static void refuse(struct model *model, struct end *end, enum cop__refusal refusal)
 {
     uint8_t bytes[COP__GREETING_MAX];
-    size_t length = cop__refuse_write(refusal, bytes);
+    size_t length = cop__refuse_write(refusal, 0, bytes);
     assert_true(length > 0);
     end_write(end, bytes, length);
     model->crossings += refusal == COP__REFUSE_CROSSED;

@@ -173,7 +173,7 @@ void cop__attempt_refused(struct cop__peer *peer, const struct cop__item *item)
                  "member %u refused our connection: %s (%llu more like this)",
                  (unsigned)peer->id, text, (unsigned long long)held);
     if (refusal == COP__REFUSE_INCARNATION && peers->config.outlived)
-        peers->config.outlived(peers->config.context);
+        peers->config.outlived(peers->config.context, item->record.count);
     give_up(peer, COP_DOWN_REFUSED);
 }
 

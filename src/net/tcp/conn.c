@@ -208,7 +208,8 @@ static void count_refusal(struct cop__tcp_stats *stats, enum cop__refusal refusa
     }
 }
 
-COP__COLD static void refuse(struct cop__conn *conn, enum cop__refusal refusal)
+COP__COLD static void refuse_life(struct cop__conn *conn, enum cop__refusal refusal,
+                                  cop_incarnation later)
 {
     struct cop__peers *peers = conn->peers;
     uint8_t bytes[COP__GREETING_MAX];
@@ -222,8 +223,13 @@ COP__COLD static void refuse(struct cop__conn *conn, enum cop__refusal refusal)
                  cop__refusal_text(refusal), (unsigned long long)held);
     conn->is_guilty = refusal == COP__REFUSE_GARBAGE;
     /* If it cannot be written, the end of the connection has to say it. */
-    write_greeting(conn, bytes, cop__refuse_write(refusal, bytes));
+    write_greeting(conn, bytes, cop__refuse_write(refusal, later, bytes));
     cop__conn_close(conn);
+}
+
+static void refuse(struct cop__conn *conn, enum cop__refusal refusal)
+{
+    refuse_life(conn, refusal, 0);
 }
 
 /* The handshake is over. */
@@ -297,13 +303,23 @@ static enum cop__refusal admit(struct cop__conn *conn, const struct cop__item *i
     return refusal;
 }
 
+/* The latest life of it that I know of. */
+static cop_incarnation latest_of(const struct cop__peer *peer)
+{
+    const struct cop__peers_config *config = &peer->peers->config;
+    cop_incarnation known = config->known(config->context, peer->id);
+    cop_incarnation met = peer->acquaintance.session.incarnation;
+    return known > met ? known : met;
+}
+
 COP__COLD static void on_hello(struct cop__conn *conn, const struct cop__item *item)
 {
-    struct cop__peer *peer;
+    struct cop__peer *peer = NULL;
     uint8_t bytes[COP__GREETING_MAX];
     enum cop__refusal refusal = admit(conn, item, &peer);
     if (refusal != COP__REFUSE_NONE) {
-        refuse(conn, refusal);
+        refuse_life(conn, refusal,
+                    refusal == COP__REFUSE_INCARNATION ? latest_of(peer) : 0);
         return;
     }
     size_t length = cop__welcome_write(&conn->peers->config.identity,

@@ -69,7 +69,8 @@ struct cop__tcp {
     bool is_telling; /* what is submitted is written afterwards */
     bool is_started, is_closing;
     bool is_outlived;
-    int failure; /* why the node stopped; it takes no more events */
+    cop_incarnation outlived_by; /* the latest such life that I was told of */
+    int failure;                 /* why the node stopped; it takes no more events */
     bool failure_is_told;
 
     int handles; /* that are not closed yet, the peers as one */
@@ -259,14 +260,25 @@ static cop_incarnation on_known(void *context, cop_id id)
     return cop_node_belief(tcp->node, id).incarnation;
 }
 
-/* A peer says that it knows a later life of us: no view can have this one any more. */
-static void on_outlived(void *context)
+/*
+ * A peer says that it knows a later life of us: no view can have this one any more, and where
+ * views are fixed nobody will listen to it. A life that none could exceed is not believed.
+ */
+static void on_outlived(void *context, cop_incarnation later)
 {
     struct cop__tcp *tcp = context;
     struct told told = {.kind = TELL_OUT, .status = COP_EREMOVED};
-    if (tcp->config.quorum != COP_QUORUM_FIXED && !tcp->is_outlived)
+    if (later > tcp->outlived_by && later < UINT64_MAX - 1)
+        tcp->outlived_by = later;
+    bool is_fixed = tcp->config.quorum == COP_QUORUM_FIXED;
+    if (!tcp->is_outlived && (!is_fixed || tcp->outlived_by != 0))
         tell_later(tcp, &told);
     tcp->is_outlived = true;
+}
+
+cop_incarnation cop__tcp_outlived_by(const struct cop__tcp *tcp)
+{
+    return tcp->outlived_by;
 }
 
 static void on_guest(void *context, uint64_t guest, struct cop_buf *command)

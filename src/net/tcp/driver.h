@@ -139,6 +139,8 @@ int cop__tcp_create(const struct cop__tcp_config *config, struct cop__tcp **out)
  */
 int cop__tcp_submit(struct cop__tcp *tcp, const struct cop_request *request);
 const struct cop_node *cop__tcp_node(const struct cop__tcp *tcp);
+/* The latest life of this member that a peer said it knows, later than this; 0: none did. */
+cop_incarnation cop__tcp_outlived_by(const struct cop__tcp *tcp);
 const struct cop__tcp_stats *cop__tcp_stats(const struct cop__tcp *tcp);
 /*
  * Sends a guest bytes, a record with a REPLY in it; it may ask again after that. One who has

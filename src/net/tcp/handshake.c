@@ -108,7 +108,8 @@ size_t cop__welcome_write(const struct cop__identity *identity,
     return write_record(record, cop__encode_welcome(&welcome), out);
 }
 
-size_t cop__refuse_write(enum cop__refusal refusal, uint8_t out[COP__GREETING_MAX])
+size_t cop__refuse_write(enum cop__refusal refusal, cop_incarnation later,
+                         uint8_t out[COP__GREETING_MAX])
 {
     const char *text = cop__refusal_text(refusal);
     struct cop__msg_refuse refuse = {
@@ -117,7 +118,7 @@ size_t cop__refuse_write(enum cop__refusal refusal, uint8_t out[COP__GREETING_MA
         .reason = (uint16_t)refusal,
         .text = {(const uint8_t *)text, (uint32_t)strlen(text)},
     };
-    struct cop__record record = {.type = COP__RECORD_REFUSE};
+    struct cop__record record = {.type = COP__RECORD_REFUSE, .count = later};
     return write_record(record, cop__encode_refuse(&refuse), out);
 }
 

@@ -86,7 +86,9 @@ size_t cop__hello_write(const struct cop__identity *identity, cop_id receiver,
 size_t cop__welcome_write(const struct cop__identity *identity,
                           struct cop__acquaintance *acquaintance, bool keep,
                           uint8_t out[COP__GREETING_MAX]);
-size_t cop__refuse_write(enum cop__refusal refusal, uint8_t out[COP__GREETING_MAX]);
+/* `later`: the life that is known (INCARNATION), 0 otherwise. */
+size_t cop__refuse_write(enum cop__refusal refusal, cop_incarnation later,
+                         uint8_t out[COP__GREETING_MAX]);
 
 /* ---- judging --------------------------------------------------------------------- */
 

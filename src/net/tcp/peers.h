@@ -49,8 +49,8 @@ struct cop__peers_config {
     void (*event)(void *context, const struct cop_event *event);
     /* The latest incarnation of a member that anybody has told us of. */
     cop_incarnation (*known)(void *context, cop_id id);
-    /* Somebody knows a later life of ours than this. */
-    void (*outlived)(void *context);
+    /* Somebody knows a later life of ours than this; 0: it does not say which. */
+    void (*outlived)(void *context, cop_incarnation later);
     /* A command of somebody who is not a member; NULL: there are no guests. */
     void (*guest)(void *context, uint64_t guest, struct cop_buf *command);
     void *context;
