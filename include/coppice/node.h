@@ -157,12 +157,12 @@ struct cop_request {
     struct cop_shape shape; /* PROBE: tree to use; kind 0 for the view's own */
     bool outcome;           /* PROBE: tell everyone the result, too */
     uint64_t target;        /* ABORT; GO_ON: the epoch, or 0 */
-    cop_id member;          /* REPORT, SEND, INQUIRE, DRAIN */
+    cop_id member;          /* REPORT, SEND, INQUIRE, DRAIN; STREAM_OPEN: whose it is */
     bool undo;              /* DRAIN */
     const void *bytes;      /* SEND, AGREE: copied */
     uint32_t length;        /* SEND: below 1 MiB; AGREE: COP_VALUE_MAX at most */
     const char *name;       /* INVITE */
-    cop_incarnation incarnation; /* INVITE; REPORT: 0 for the present life */
+    cop_incarnation incarnation; /* INVITE, STREAM_OPEN; REPORT: 0 for the present */
     const struct cop_coll *coll; /* collectives */
     const struct cop_agree_group *new_group; /* AGREE_GROUP */
     uint64_t group;           /* AGREE, AGREE_FREE; of streams: its number */

@@ -51,7 +51,9 @@ enum cop_stream_flag {
  * COP_REQUEST_STREAM_OPEN, at the root of the view (elsewhere COP_ESTATE). The caller is its
  * front-end from then on. Opening one that is open is attaching to it. COP_EEXIST: it was
  * closed; COP_EINVAL: an option is not possible, or there is no such filter, or it is not
- * CUMULATIVE and the stream not COP_STREAM_SINGLE. COMPLETE at once.
+ * CUMULATIVE and the stream not COP_STREAM_SINGLE. COMPLETE at once. `member` and `incarnation` of
+ * the request say whose it is: where both that one and the root are lost it is closed, unless it
+ * is KEEP. 0: it is nobody's.
  */
 struct cop_stream_options {
     uint64_t number;        /* the caller's own, never used again */

@@ -139,6 +139,8 @@ static int attach(struct cop__desk *desk, struct cop__customer *customer)
     int error = cop__options_decode(bytes, &options, &texts);
     struct cop_request request = {.kind = COP_REQUEST_STREAM_OPEN,
                                   .stream = &options,
+                                  .member = customer->owner,
+                                  .incarnation = customer->life,
                                   .wave = customer->taken,
                                   .reached = customer->reached};
     if (error == 0)

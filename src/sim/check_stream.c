@@ -20,6 +20,9 @@
  *       back-end is ahead of the front-end by more
  */
 
+/* In larger ones nobody looks for worlds that part. */
+#define PARTED_NODES_MAX 65536u
+
 /* What one life of a back-end gave: joined up to its i-th packet, or (single waves) that one. */
 struct life {
     cop_id id;
@@ -32,6 +35,7 @@ struct life {
     uint64_t shown;
     cop_id shown_by;
     cop_incarnation shown_life;
+    uint32_t before; /* index of the life before it of the same member, + 1; 0: none */
 };
 
 /* What a root told its front-end. */
@@ -65,6 +69,7 @@ struct state {
     struct cop_buf *all; /* of everybody */
     struct life *lives;
     uint32_t count, capacity;
+    uint32_t *latest;  /* by id: index of its last life, + 1; 0: none */
     struct told *told; /* by id */
     struct known *known;
     struct side *sides;
@@ -96,6 +101,7 @@ static void fini_one(struct state *state)
     cop_buf_unref(state->empty);
     cop_buf_unref(state->all);
     free(state->lives);
+    free(state->latest);
     free(state->told);
     free(state->known);
     free(state->sides);
@@ -117,8 +123,9 @@ static bool init_one(struct cop_sim *sim, struct state *state)
     state->filter = cop_filter_find(sim->config.stream.filter);
     state->known = calloc(state->nodes, sizeof(*state->known));
     state->sides = calloc(state->nodes, sizeof(*state->sides));
-    if (!state->told || !state->known || !state->sides || !state->filter ||
-        cop_filter_init(state->filter, "u64", "", &state->empty) != 0)
+    state->latest = calloc(state->nodes, sizeof(*state->latest));
+    if (!state->told || !state->known || !state->sides || !state->latest ||
+        !state->filter || cop_filter_init(state->filter, "u64", "", &state->empty) != 0)
         return false;
     state->all = cop_buf_ref(state->empty);
     return true;
@@ -146,10 +153,10 @@ static void *init(struct cop_sim *sim)
 
 static struct life *find(const struct state *state, cop_id id, cop_incarnation life)
 {
-    for (uint32_t i = 0; i < state->count; i++)
-        if (state->lives[i].id == id && state->lives[i].incarnation == life)
-            return &state->lives[i];
-    return NULL;
+    uint32_t at = id < state->nodes ? state->latest[id] : 0;
+    while (at > 0 && state->lives[at - 1].incarnation != life)
+        at = state->lives[at - 1].before;
+    return at > 0 ? &state->lives[at - 1] : NULL;
 }
 
 static void *make_room(struct cop_sim *sim, void *items, uint32_t count,
@@ -189,7 +196,9 @@ static void note_life(struct state *state, struct cop_sim *sim, cop_id id)
     if (!lives)
         return;
     state->lives = lives;
-    state->lives[state->count++] = (struct life){.id = id, .incarnation = incarnation};
+    state->lives[state->count++] = (struct life){
+        .id = id, .incarnation = incarnation, .before = state->latest[id]};
+    state->latest[id] = state->count;
 }
 
 static bool is_single(const struct cop_sim *sim)
@@ -504,7 +513,8 @@ static void see_view(struct state *state, struct cop_sim *sim, cop_id id,
 static void on_view(void *of, struct cop_sim *sim, cop_id id, struct cop_view *view)
 {
     struct all *all = of;
-    for (uint32_t i = 0; i < all->count; i++)
+    /* Each looks at all others; and so large worlds are not parted by scripts. */
+    for (uint32_t i = 0; i < all->count && sim->config.nodes <= PARTED_NODES_MAX; i++)
         see_view(&all->streams[i], sim, id, view);
 }
 
@@ -622,7 +632,10 @@ static void check_end(struct state *state, struct cop_sim *sim,
                       const struct cop_view *view)
 {
     struct cop_stream_info info;
-    if (state->closed) {
+    bool is_left =
+        sim->config.stream.mortal &&
+        !cop_view_has(view, cop_view_root(sim->view), COP__FIRST_INCARNATION);
+    if (state->closed || is_left) {
         check_closed(state, sim, view);
         return;
     }

@@ -52,6 +52,10 @@ static bool parse_option(struct cop__words *words, struct cop_sim_stream *stream
         stream->closes = true;
         return true;
     }
+    if (cop__word_is(words, "mortal")) {
+        stream->mortal = true;
+        return true;
+    }
     if (cop__word_is(words, "leaves"))
         return set_flag(stream, COP_STREAM_LEAVES);
     if (cop__word_is(words, "withdraw"))
@@ -105,7 +109,8 @@ void cop__print_stream(const struct cop_sim_stream *stream, FILE *out)
         fprintf(out, " downs %u", (unsigned)stream->downs);
     if (stream->others)
         fprintf(out, " others %u", (unsigned)stream->others);
-    fprintf(out, "%s%s%s%s%s\n", stream->closes ? " closes" : "",
+    fprintf(out, "%s%s%s%s%s%s\n", stream->closes ? " closes" : "",
+            stream->mortal ? " mortal" : "",
             stream->sync == COP_SYNC_NONE ? " none" : "",
             stream->flags & COP_STREAM_LEAVES ? " leaves" : "",
             stream->flags & COP_STREAM_WITHDRAW ? " withdraw" : "",

@@ -94,6 +94,12 @@ static void attach(struct state *state, struct cop_sim *sim, cop_id id, cop_time
                                   .stream = &state->options,
                                   .wave = state->taken,
                                   .reached = state->reached};
+    if (sim->config.stream.mortal) {
+        if (state->wanted_life != 0)
+            return; /* it died there */
+        request.member = id;
+        request.incarnation = cop__sim_incarnation(sim, id);
+    }
     state->root = COP_ID_NONE;
     state->wanted = id;
     state->wanted_life = cop__sim_incarnation(sim, id);
@@ -246,7 +252,7 @@ static bool init_one(struct cop_sim *sim, struct state *state)
         .type = "u64",
         .sync = stream->sync,
         .timeout_ns = stream->timeout_ns,
-        .flags = stream->flags | COP_STREAM_KEEP,
+        .flags = stream->flags | (stream->mortal ? 0 : COP_STREAM_KEEP),
         .window = stream->window,
     };
     attach(state, sim, cop_view_root(sim->view), opened_late(state, sim));

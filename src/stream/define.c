@@ -46,10 +46,11 @@ static void write_text(struct cop__writer *writer, const char *text)
 }
 
 static struct cop_buf *write_definition(const struct cop_node *node,
-                                        const struct cop_stream_options *options,
+                                        const struct cop_request *request,
                                         const struct cop__lives *back_ends)
 {
-    size_t size = 64 + strlen(options->filter) + strlen(options->type) +
+    const struct cop_stream_options *options = request->stream;
+    size_t size = 76 + strlen(options->filter) + strlen(options->type) +
                   (options->params ? strlen(options->params) : 0) +
                   cop__lives_size(back_ends);
     struct cop_buf *buf = cop_buf_create(size);
@@ -65,6 +66,8 @@ static struct cop_buf *write_definition(const struct cop_node *node,
     cop__put_u64(&writer, options->timeout_ns);
     cop__put_u32(&writer, options->window);
     cop__put_u32(&writer, cop_view_slots(node->view));
+    cop__put_u32(&writer, request->member);
+    cop__put_u64(&writer, request->incarnation);
     write_text(&writer, options->filter);
     write_text(&writer, options->type);
     write_text(&writer, options->params);
@@ -84,15 +87,16 @@ static const struct cop_filter *find_filter(const struct cop_node *node,
     return cop_filter_find(name);
 }
 
-int cop__stream_define(struct cop_node *node, const struct cop_stream_options *options,
+int cop__stream_define(struct cop_node *node, const struct cop_request *request,
                        struct cop_buf **out)
 {
+    const struct cop_stream_options *options = request->stream;
     struct cop__lives back_ends = {0};
     if (!options->filter ||
         !options_are_possible(options, find_filter(node, options->filter)))
         return COP_EINVAL;
     choose_back_ends(node, options, &back_ends);
-    *out = node->failed ? NULL : write_definition(node, options, &back_ends);
+    *out = node->failed ? NULL : write_definition(node, request, &back_ends);
     cop__lives_free(&back_ends);
     if (!*out)
         cop__fail(node, COP_ENOMEM);
@@ -125,6 +129,8 @@ static bool read_numbers(struct cop__reader *reader, struct cop__stream *stream,
     stream->timeout_ns = cop__get_u64(reader);
     stream->window = cop__get_u32(reader);
     stream->slots_at_start = cop__get_u32(reader);
+    stream->opener = cop__get_u32(reader);
+    stream->opener_life = cop__get_u64(reader);
     *shape = (struct cop_shape){0};
     return !reader->failed && stream->number != 0 && stream->sync <= COP_SYNC_NONE &&
            stream->flags <= COP_STREAM_FLAGS_ALL && stream->window > 0 &&

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "stream/state.h"
 
+#include <stddef.h>
+
 /* The front-end, at the root: what it is told, and what it has taken (T11). */
 
 /* Every back-end of the view is in it, and nobody else. */
@@ -120,6 +122,41 @@ void cop__front_moved(struct cop_node *node, struct cop__stream *stream)
     cop__stream_tell(node, stream,
                      &(struct cop_stream_event){.kind = COP_STREAM_MOVED,
                                                 .root = cop_view_root(node->view)});
+}
+
+/* ---- when the root and the front-end are lost together (T18) ---------------------- */
+
+/* Its opener is lost, and whoever took it over from that would have come here. */
+static bool is_abandoned(const struct cop_node *node, const struct cop__stream *stream)
+{
+    return !stream->has_front && !(stream->flags & COP_STREAM_KEEP) &&
+           stream->opener_life != 0 &&
+           !cop_view_has(node->view, stream->opener, stream->opener_life);
+}
+
+void cop__front_seek(struct cop_node *node, struct cop__network *network)
+{
+    for (uint32_t i = 0; i < network->stream_count && !node->failed; i++)
+        if (is_abandoned(node, network->streams[i]) &&
+            !cop__timer_is_running(&network->empty.timer))
+            cop__timer_set(node, &network->empty, node->now + COP__FRONT_PATIENCE);
+}
+
+/* The last one that is closed takes the network with it. */
+void cop__front_timer(struct cop_node *node, struct cop__node_timer *timer)
+{
+    struct cop__network *network =
+        (struct cop__network *)(void *)((char *)timer -
+                                        offsetof(struct cop__network, empty));
+    for (uint32_t i = network->stream_count; network->is_root && i-- > 0;) {
+        struct cop__stream *stream = network->streams[i];
+        bool is_last = network->stream_count == 1;
+        if (!is_abandoned(node, stream))
+            continue;
+        cop__network_close(node, stream, COP_ID_NONE);
+        if (is_last || node->failed)
+            return;
+    }
 }
 
 /* ---- events as bytes ------------------------------------------------------------- */

@@ -50,9 +50,11 @@ struct cop__network *cop__network_make(struct cop_node *node, uint64_t number,
     cop__timer_init(&network->timer.timer);
     cop__timer_init(&network->repair.timer);
     cop__timer_init(&network->vigil.timer);
+    cop__timer_init(&network->empty.timer);
     network->timer.fire = cop__orphan_timer;
     network->repair.fire = on_repair;
     network->vigil.fire = cop__adopt_vigil;
+    network->empty.fire = cop__front_timer;
     network->number = number;
     network->shape = *shape;
     network->parent = network->former.id = COP_ID_NONE;
@@ -70,6 +72,7 @@ void cop__network_free(struct cop_node *node, struct cop__network *network)
     cop__timer_cancel(node, &network->timer);
     cop__timer_cancel(node, &network->repair);
     cop__timer_cancel(node, &network->vigil);
+    cop__timer_cancel(node, &network->empty);
     cop_ranks_free(&network->tried);
     cop_ranks_free(&network->path);
     free(network->children);

@@ -142,6 +142,8 @@ struct cop__stream {
     uint32_t window;
     struct cop__lives back_ends; /* incarnations do not matter */
     uint32_t slots_at_start;     /* ids from here on came later */
+    cop_id opener;               /* whose front-end it was at first */
+    cop_incarnation opener_life; /* 0: nobody knows */
 
     bool is_back_end; /* this member */
     bool announced;   /* and it was told so */
@@ -208,6 +210,7 @@ struct cop__network {
     struct cop__node_timer timer;  /* first: a try that is not answered */
     struct cop__node_timer repair; /* the root looks for who is missing */
     struct cop__node_timer vigil;  /* one who was taken in says nothing */
+    struct cop__node_timer empty;  /* of some stream nobody is the front-end */
     uint64_t number;
     struct cop_shape shape; /* kind 0: the view's */
     bool is_root;
@@ -247,6 +250,8 @@ struct cop__streams {
 #define COP__ATTACH_LONGEST COP_SEC
 /* So long one who lives may take to answer. */
 #define COP__ATTACH_PATIENCE (UINT64_C(200) * COP_MSEC)
+/* So long a stream whose opener is lost waits for a front-end at a new root. */
+#define COP__FRONT_PATIENCE (UINT64_C(10) * COP_SEC)
 /* So long marks wait for a frame to go with: more, the more often one came in time, so that a
  * timer costs nothing where packets are answered. */
 #define COP__HOLD (UINT64_C(2) * COP_MSEC)
@@ -274,7 +279,7 @@ void cop__stream_tell(struct cop_node *node, const struct cop__stream *stream,
 /* ---- define.c -------------------------------------------------------------------- */
 
 /* The bytes of a stream that is opened here and now. COP_EINVAL, COP_ENOMEM. */
-int cop__stream_define(struct cop_node *node, const struct cop_stream_options *options,
+int cop__stream_define(struct cop_node *node, const struct cop_request *request,
                        struct cop_buf **out);
 /* The stream of these bytes, in no network yet. NULL: they are none; or no memory. */
 struct cop__stream *cop__stream_make(struct cop_node *node, struct cop__bytes bytes,
@@ -430,6 +435,9 @@ void cop__front_attach(struct cop_node *node, struct cop__stream *stream,
 /* The last wave that was made here is for the front-end. */
 void cop__front_output(struct cop_node *node, struct cop__stream *stream);
 void cop__front_moved(struct cop_node *node, struct cop__stream *stream);
+/* T18: at the root, looks for streams that nobody will come back to. */
+void cop__front_seek(struct cop_node *node, struct cop__network *network);
+void cop__front_timer(struct cop_node *node, struct cop__node_timer *timer);
 bool cop__stream_is_complete(const struct cop_node *node, struct cop__stream *stream);
 
 /* ---- credit.c -------------------------------------------------------------------- */

@@ -38,13 +38,13 @@ bool cop__stream_was_closed(const struct cop_node *node, uint64_t number)
 /* ---- requests -------------------------------------------------------------------- */
 
 /* T1: the stream is opened here, and in all members as they hear of it. */
-static int open_new(struct cop_node *node, const struct cop_stream_options *options,
+static int open_new(struct cop_node *node, const struct cop_request *request,
                     struct cop__stream **out)
 {
     struct cop_buf *definition = NULL;
     uint64_t number;
     struct cop_shape shape;
-    int error = cop__stream_define(node, options, &definition);
+    int error = cop__stream_define(node, request, &definition);
     if (error)
         return error;
     struct cop__stream *stream = cop__stream_make(
@@ -81,7 +81,7 @@ static int open_stream(struct cop_node *node, const struct cop_request *request)
         return COP_EEXIST;
     struct cop__stream *stream = cop__stream_find(node, options->number);
     if (!stream) {
-        int error = open_new(node, options, &stream);
+        int error = open_new(node, request, &stream);
         if (error)
             return error;
     }
@@ -194,10 +194,12 @@ static void settle(struct cop_node *node)
         for (uint32_t i = 0; i < all->count && !node->failed; i++) {
             struct cop__network *network = all->networks[i];
             cop__network_survey(node, network);
-            if (moved && network->is_root)
+            if (moved && network->is_root) {
                 look_again(node, network);
-            else if (moved && network->parent == COP_ID_NONE && !node->failed)
+                cop__front_seek(node, network);
+            } else if (moved && network->parent == COP_ID_NONE && !node->failed) {
                 cop__orphan_begin(node, network);
+            }
         }
     }
 }

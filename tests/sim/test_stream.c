@@ -326,6 +326,25 @@ static void test_left_by_mistake(void **state)
         "liveness\n");
 }
 
+/* The front-end was at the root, and died with it: nobody will take what comes. */
+static void test_nobody_takes(void **state)
+{
+    (void)state;
+    run("nodes 7\nshape kary:2\nseed 1\nviews majority\nnet constant 10us\n"
+        "flags codec\nliveness\nstream sum waves 20 window 4 gap 500us mortal\n"
+        "at 3ms crash 0\n");
+    run("nodes 5\nshape chain\nseed 2\nviews majority\nnet constant 10us\n"
+        "flags codec\nliveness\nstream sum waves 20 window 4 gap 500us others 2 "
+        "mortal\n"
+        "at 3ms crash 0-1\n");
+    /* As long as it lives nothing is closed. */
+    struct cop_sim_report report =
+        run("nodes 7\nshape kary:2\nseed 1\nviews majority\nnet constant 10us\n"
+            "flags codec\nliveness\nstream sum waves 20 window 4 gap 500us mortal\n"
+            "at 3ms crash 1\n");
+    assert_true(report.complete >= 15);
+}
+
 /* Two orphans that took each other's sub-trees for a way to the root. */
 static void test_rings(void **state)
 {
@@ -505,6 +524,7 @@ int main(void)
         cmocka_unit_test(test_joining_and_returning),
         cmocka_unit_test(test_who_comes_later_begins_later),
         cmocka_unit_test(test_left_by_mistake),
+        cmocka_unit_test(test_nobody_takes),
         cmocka_unit_test(test_rings),
         cmocka_unit_test(test_found_by_seeds),
         cmocka_unit_test(test_found_by_more_seeds),
