@@ -146,6 +146,20 @@ expect 0 coppice stacks --pid "$all"
 grep -q "$spinning" <<<"$out" && die "it is dead: $out"
 expect 1 coppice stacks --pid "$spinning"
 grep -q 'no process on this host matches' <<<"$err" || die "$err"
+# Those who end while they are looked at: whatever moment it is, it is said, and nothing is left held.
+cp "$(type -P sleep)" "$scratch/brief"
+(until [ -e "$scratch/enough" ]; do "$scratch/brief" 0; done) &
+brief=$!
+victims+=("$brief")
+for _ in 1 2 3 4 5 6 7 8; do
+    got=0
+    said=$(coppice stacks --name brief 2>&1 >/dev/null) || got=$?
+    [ $got -le 1 ] || die "exit $got: $said"
+    said=$(grep -vE 'no process on this host matches|nobody who matches could be looked at|stacks: [^:]*:[0-9]+: ' <<<"$said" || true)
+    [ -z "$said" ] || die "$said"
+done
+: >"$scratch/enough"
+wait "$brief" || die "one of those who end has not ended well"
 if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
     # As somebody who may not: this one's process and ours.
     chmod 0755 "$scratch"
