@@ -33,9 +33,9 @@ static inline void cop__digest_word(struct cop__digest *digest, uint64_t word)
 /* The length counts too: "ab", "c" and "a", "bc" are different streams. */
 void cop__digest_bytes(struct cop__digest *digest, const void *data, size_t length);
 /*
- * The same for bytes of which there are many: four streams of words side by side, so that one
- * product need not wait for another, and what came of each goes into the digest. Not the same
- * value as that of cop__digest_bytes.
+ * The same for bytes of which there are many: eight streams of words side by side, so that one
+ * product need not wait for another, with one product a word, and what came of each goes into
+ * the digest. Not the same value as that of cop__digest_bytes.
  */
 void cop__digest_block(struct cop__digest *digest, const void *data, size_t length);
 uint64_t cop__digest_value(const struct cop__digest *digest);
