@@ -73,7 +73,7 @@ static void on_view(void *context, struct cop_run *run, struct cop_view *old,
     if (cop_view_size(now) != job->size - job->victims)
         return;
     job->leader = cop_view_next(now, COP_ID_NONE);
-    cop_probe(run, 10 * COP_SEC, on_counted, job);
+    cop_probe(run, 60 * COP_SEC, on_counted, job);
 }
 
 int main(int argc, char **argv)

@@ -55,6 +55,24 @@ until_true answered 5 $agents
 expect 0 mpirun.openmpi "${recover[@]}" -n 3 "$job"
 counted 3 3
 answered 0 $agents || die "$out"
+# Nor does anybody join who has not the key of the job: not with one of its own, and not without any.
+# port PID: where that process listens.
+port() {
+    local inode hex
+    for inode in $(readlink /proc/"$1"/fd/* | sed -n 's/^socket:\[\(.*\)\]$/\1/p'); do
+        hex=$(awk -v inode="$inode" '$4 == "0A" && $10 == inode {sub(".*:", "", $2); print $2}' \
+            /proc/net/tcp)
+        [ -z "$hex" ] || { echo $((0x$hex)); return; }
+    done
+}
+for pid in $(processes); do
+    grep -qszxF "PMIX_RANK=2" "/proc/$pid/environ" && contact=tcp:127.0.0.1:$(port "$pid")
+done
+expect 0 coppice key new "$scratch/own"
+expect 4 coppice join --contact "$contact" --key "$scratch/own" --as foreign
+grep -q 'did not accept what we prove ourselves with' <<<"$err" || die "$err"
+expect 3 coppice join --contact "$contact" --insecure --as foreign
+answered 0 $agents || die "$out"
 # The root is killed; the rest has a view without it.
 member() { coppice view --agent "$scratch/$1.sock" --json 2>/dev/null; }
 for pid in $(processes); do
@@ -76,6 +94,11 @@ kill -KILL $launcher
 wait $launcher || true
 gone() { [ -z "$(processes)" ]; }
 until_true gone
+
+echo "exit codes"
+expect 0 mpirun.openmpi --oversubscribe -n 2 true
+expect 3 mpirun.openmpi --oversubscribe -n 2 bash -c 'exit 3'
+expect 137 mpirun.openmpi --oversubscribe -n 2 bash -c 'kill -KILL $$'
 
 echo "no launcher"
 expect 1 "$job"
