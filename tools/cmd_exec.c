@@ -151,7 +151,7 @@ static uint8_t *join_words(char **words, int count, uint32_t *length)
     size_t size = 0;
     for (int i = 0; i < count; i++)
         size += strlen(words[i]) + 1;
-    uint8_t *out = malloc(size), *at = out;
+    uint8_t *out = malloc(size ? size : 1), *at = out;
     for (int i = 0; i < count && out; i++) {
         size_t one = strlen(words[i]) + 1;
         memcpy(at, words[i], one);

@@ -109,7 +109,7 @@ static void print_head(const struct options *options)
 
 static int run(const struct options *options, const struct request *request)
 {
-    struct model_bcast points[SHAPES_MAX];
+    struct model_bcast points[SHAPES_MAX] = {0};
     for (uint32_t i = 0; i < request->sizes.count; i++) {
         uint32_t n = request->sizes.items[i], best = 0;
         for (uint32_t j = 0; j < request->shape_count; j++) {

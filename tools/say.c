@@ -23,6 +23,7 @@ static void say(const char *format, va_list arguments)
     fprintf(stderr, "coppice: %s\n", line);
 }
 
+#undef fail
 int fail(int code, const char *format, ...)
 {
     va_list arguments;
