@@ -185,6 +185,8 @@ static void print_driver(FILE *out, const struct cop__tcp_stats *stats)
         {"connections", stats->connections},
         {"connects", stats->connects},
         {"accepts", stats->accepts},
+        {"handshakes", stats->handshakes},
+        {"handshakes_awaited", stats->handshakes_awaited},
         {"refused_version", stats->refused_version},
         {"refused_cluster", stats->refused_cluster},
         {"refused_identity", stats->refused_identity},

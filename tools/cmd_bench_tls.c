@@ -19,6 +19,8 @@
 #define PROBE_TIMEOUT_NS (30 * COP_SEC)
 #define CHANGE_TIMEOUT_NS (30 * COP_SEC)
 #define WARM_UP 10u
+/* Members that have nothing to do get ready for a death (net/tcp/warm.h). */
+#define REST_US 1500000
 
 enum what { WHAT_UP, WHAT_PROBE, WHAT_CHANGE, WHATS };
 static const char *const titles[] = {"up", "probe", "view change"};
@@ -110,6 +112,7 @@ static int run_side(const struct options *options, enum side side, uint32_t roun
         out->values[WHAT_UP][side][round] = (double)(now_ns() - begun);
         if (code == 0)
             code = time_probes(&local, WARM_UP, (uint32_t)options->repetitions, probe);
+        usleep(REST_US);
         if (code == 0)
             code = time_change(&local, &out->values[WHAT_CHANGE][side][round]);
         local_close(&local);

@@ -58,12 +58,27 @@ static cop_time pause_of(uint32_t failures)
     return PAUSE_FIRST << doublings;
 }
 
+/* What is only held in reserve is given up without a word: it says nothing of a death. */
+static bool gives_up_spare(struct cop__peer *peer)
+{
+    if (!cop__peer_is_spare(peer))
+        return false;
+    cop__attempt_drop(peer);
+    peer->failures = 0;
+    cop__peer_cooled(peer);
+    return true;
+}
+
 static void give_up(struct cop__peer *peer, enum cop_down why)
 {
+    if (gives_up_spare(peer))
+        return;
     cop__attempt_drop(peer);
     peer->failures = 0;
     if (why == COP_DOWN_SILENT)
         peer->peers->config.stats->timed_out++;
+    if (peer->is_warm)
+        cop__peer_cooled(peer);
     cop__peer_down(peer, 0, why);
 }
 
@@ -111,6 +126,8 @@ void cop__attempt_failed(struct cop__peer *peer, int error)
     struct cop__peers *peers = peer->peers;
     bool is_patient = cop__clock_now() < peer->patience;
     uint64_t held;
+    if (gives_up_spare(peer))
+        return;
     switch (meaning_of(error)) {
     case SHORTAGE:
         say_short(peers, error);
@@ -160,6 +177,8 @@ void cop__attempt_refused(struct cop__peer *peer, const struct cop__item *item)
     char text[128];
     uint64_t held;
     enum cop__refusal refusal = cop__refuse_read(item, text, sizeof text);
+    if (refusal != COP__REFUSE_INCARNATION && gives_up_spare(peer))
+        return;
     if (refusal == COP__REFUSE_CROSSED || refusal == COP__REFUSE_STALE) {
         if (cop__clock_now() < peer->patience)
             try_later(peer, PAUSE_CROSSED);
@@ -226,7 +245,7 @@ void cop__attempt_again(struct cop__alarm *alarm, cop_time now)
     (void)now;
     peer->is_courteous = false;
     /* The wish may have gone while we waited. */
-    if (peer->keep || cop__session_is_owing(&peer->acquaintance.session))
+    if (cop__peer_is_wanted(peer) || cop__session_is_owing(&peer->acquaintance.session))
         begin(peer);
     else
         peer->failures = 0;
@@ -242,7 +261,7 @@ static bool is_courteous(const struct cop__peer *peer)
 {
     const struct cop__acquaintance *acquaintance = &peer->acquaintance;
     const struct cop__peers_config *config = &peer->peers->config;
-    return config->tls != NULL && peer->id < config->identity.self &&
+    return config->tls != NULL && peer->keep && peer->id < config->identity.self &&
            acquaintance->attempts == 0 && acquaintance->session.incarnation == 0 &&
            !cop__session_is_owing(&acquaintance->session);
 }

@@ -130,6 +130,8 @@ void cop__conn_lost(struct cop__conn *conn, int error)
                    is_silence(error) ? COP_DOWN_SILENT : COP_DOWN_CLOSED);
     if (cop__session_is_owing(session) && !session->lost)
         cop__peer_connect(peer);
+    else if (peer->is_warm)
+        cop__peer_cooled(peer);
     cop__peer_mark_dirty(peer);
 }
 
@@ -168,11 +170,12 @@ void cop__conn_greet(struct cop__conn *conn)
 {
     struct cop__peer *peer = conn->peer;
     uint8_t bytes[COP__GREETING_MAX];
-    size_t length = cop__hello_write(&conn->peers->config.identity, peer->id,
-                                     &peer->acquaintance, peer->keep, bytes);
+    size_t length =
+        cop__hello_write(&conn->peers->config.identity, peer->id, &peer->acquaintance,
+                         cop__peer_is_wanted(peer), bytes);
     int error = write_greeting(conn, bytes, length);
     conn->state = COP__CONN_GREETED;
-    conn->link.keep = peer->keep;
+    conn->link.keep = cop__peer_is_wanted(peer);
     if (error >= 0)
         error = cop__stream_read(&conn->stream);
     if (error < 0)
@@ -243,13 +246,16 @@ static void open_conn(struct cop__conn *conn, struct cop__peer *peer)
     conn->state = COP__CONN_OPEN;
     conn->peer = peer;
     /* Our greeting told a wish that may have changed since. */
-    conn->link.must_tell = conn->link.keep != peer->keep;
-    conn->link.keep = peer->keep;
+    conn->link.must_tell = conn->link.keep != cop__peer_is_wanted(peer);
+    conn->link.keep = cop__peer_is_wanted(peer);
     cop__link_open(&conn->link, &peer->acquaintance.session);
     cop__session_told(&peer->acquaintance.session);
     peer->open = conn;
     cop__peer_mark_dirty(peer);
     cop__conn_review(conn);
+    /* Held in reserve, by one of the two. */
+    if (!peer->keep && !cop__session_is_owing(&peer->acquaintance.session))
+        cop__stream_rest(&conn->stream);
     cop__peer_up(peer);
 }
 
@@ -322,10 +328,11 @@ COP__COLD static void on_hello(struct cop__conn *conn, const struct cop__item *i
                     refusal == COP__REFUSE_INCARNATION ? latest_of(peer) : 0);
         return;
     }
-    size_t length = cop__welcome_write(&conn->peers->config.identity,
-                                       &peer->acquaintance, peer->keep, bytes);
+    size_t length =
+        cop__welcome_write(&conn->peers->config.identity, &peer->acquaintance,
+                           cop__peer_is_wanted(peer), bytes);
     int error = write_greeting(conn, bytes, length);
-    conn->link.keep = peer->keep;
+    conn->link.keep = cop__peer_is_wanted(peer);
     open_conn(conn, peer);
     if (error < 0 && conn->state == COP__CONN_OPEN)
         cop__conn_lost(conn, error);
@@ -415,7 +422,7 @@ static void on_frame(struct cop__conn *conn, struct cop__item *item)
 COP__COLD static void on_bye(struct cop__conn *conn)
 {
     struct cop__peer *peer = detach(conn);
-    if (peer->keep || cop__session_is_owing(&peer->acquaintance.session))
+    if (cop__peer_is_wanted(peer) || cop__session_is_owing(&peer->acquaintance.session))
         cop__peer_connect(peer);
     cop__peer_mark_dirty(peer);
 }
@@ -517,6 +524,13 @@ static void on_bytes(struct cop__stream *stream, const uint8_t *data, size_t len
         after_input(conn, counted_before);
 }
 
+static void count_handshake(const struct cop__conn *conn)
+{
+    struct cop__tcp_stats *stats = conn->peers->config.stats;
+    stats->handshakes++;
+    stats->handshakes_awaited += !cop__peer_is_spare(conn->peer);
+}
+
 static void on_connected(struct cop__stream *stream, int error)
 {
     struct cop__conn *conn = (struct cop__conn *)stream;
@@ -524,10 +538,13 @@ static void on_connected(struct cop__stream *stream, int error)
         return;
     if (error == 0 && !cop__conn_is_itself(conn, conn->peer->id))
         error = cop__stream_reject(stream, COP__FAULT_NAME);
-    if (error != 0)
+    if (error != 0) {
         cop__attempt_failed(conn->peer, error);
-    else
-        cop__conn_greet(conn);
+        return;
+    }
+    if (stream->channel)
+        count_handshake(conn);
+    cop__conn_greet(conn);
 }
 
 static void on_ended(struct cop__stream *stream, int error)
@@ -586,7 +603,7 @@ void cop__conn_say_bye(struct cop__conn *conn)
 
 static bool is_needed(const struct cop__conn *conn)
 {
-    return conn->peer->keep || conn->link.other_keeps;
+    return cop__peer_is_wanted(conn->peer) || conn->link.other_keeps;
 }
 
 /*

@@ -14,6 +14,7 @@
 #include "net/tcp/clock.h"
 #include "net/tcp/peers.h"
 #include "net/tcp/runner.h"
+#include "net/tcp/warm.h"
 
 #define CONNECT_TIMEOUT (10 * COP_SEC)
 #define HANDSHAKE_TIMEOUT (10 * COP_SEC)
@@ -59,6 +60,7 @@ struct cop__tcp {
     struct cop_effects effects;
     struct cop__peers *peers;
     struct cop__clock clock;
+    struct cop__warmth warmth;
     struct cop__tcp_stats stats;
     uv_check_t check;
     struct cop__rider rider;
@@ -161,6 +163,13 @@ static void tell_effect(struct cop__tcp *tcp, enum telling kind,
     tell_later(tcp, &told);
 }
 
+/* Without encryption a connection costs next to nothing. */
+static void renew_warmth(struct cop__tcp *tcp)
+{
+    if (tcp->config.tls)
+        cop__warmth_renew(&tcp->warmth);
+}
+
 static void carry_out(struct cop__tcp *tcp, const struct cop_effect *effect)
 {
     bool is_self = effect->peer == tcp->config.self;
@@ -182,6 +191,7 @@ static void carry_out(struct cop__tcp *tcp, const struct cop_effect *effect)
         tell_effect(tcp, TELL_DELIVER, effect);
         break;
     case COP_EFFECT_VIEW:
+        renew_warmth(tcp);
         tell_effect(tcp, TELL_VIEW, effect);
         break;
     case COP_EFFECT_DEGRADED:
@@ -281,6 +291,12 @@ cop_incarnation cop__tcp_outlived_by(const struct cop__tcp *tcp)
     return tcp->outlived_by;
 }
 
+static void on_cooled(void *context)
+{
+    struct cop__tcp *tcp = context;
+    cop__warmth_cooled(&tcp->warmth);
+}
+
 static void on_guest(void *context, uint64_t guest, struct cop_buf *command)
 {
     struct told told = {.kind = TELL_GUEST, .token = guest, .result = command};
@@ -295,6 +311,8 @@ static void on_tick(void *context, cop_time now)
     if (tcp->failure != 0 || tcp->is_closing)
         return;
     if (!tcp->is_started || cop_deadline(tcp->node) <= now) {
+        if (!tcp->is_started)
+            renew_warmth(tcp);
         tcp->is_started = true;
         run(tcp, &event);
     } else {
@@ -453,6 +471,7 @@ static struct cop__peers_config peers_config(struct cop__tcp *tcp)
         .known = on_known,
         .outlived = on_outlived,
         .guest = config->guest ? on_guest : NULL,
+        .cooled = on_cooled,
         .context = tcp,
     };
     memcpy(out.identity.cluster, config->cluster, sizeof out.identity.cluster);
@@ -595,6 +614,7 @@ int cop__tcp_create(const struct cop__tcp_config *config, struct cop__tcp **out)
         return error;
     }
     tcp->handles++;
+    cop__warmth_init(&tcp->warmth, &tcp->clock, tcp->peers, tcp->node, &tcp->stats);
     cop__clock_wake(&tcp->clock, cop__clock_now());
     *out = tcp;
     return 0;
@@ -650,6 +670,7 @@ void cop__tcp_close(struct cop__tcp *tcp, void (*closed)(void *context))
     if (tcp->is_closing)
         return;
     tcp->closed = closed;
+    cop__warmth_fini(&tcp->warmth);
     cop__peers_flush(tcp->peers);
     close_handles(tcp);
     cop__peers_close(tcp->peers, on_gone, tcp);

@@ -115,6 +115,8 @@ struct cop__tcp_config {
 struct cop__tcp_stats {
     uint64_t connects, accepts, connections; /* made, taken, open now */
     uint64_t refused_version, refused_cluster, refused_identity, refused_garbage;
+    uint64_t handshakes;         /* of TLS that we began and that succeeded */
+    uint64_t handshakes_awaited; /* those for which somebody waited (warm.h) */
     uint64_t timed_out, resent_frames, acks_sent, writes, reads;
     uint64_t backlog_bytes;
     uint64_t skipped_frames;   /* of an unknown kind or a newer minor version */

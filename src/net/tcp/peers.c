@@ -324,15 +324,15 @@ int cop__peers_send(struct cop__peers *peers, cop_id id, const struct cop_frame 
 }
 
 /* The other side learns of a changed wish with the next record, or with one of its own. */
-static void set_keep(struct cop__peer *peer, bool keep)
+static void set_wish(struct cop__peer *peer, bool keep, bool is_warm)
 {
     struct cop__conn *conn = peer->open;
-    if (peer->keep == keep)
-        return;
+    bool was_wanted = cop__peer_is_wanted(peer);
     peer->keep = keep;
-    if (!conn)
+    peer->is_warm = is_warm;
+    if (!conn || cop__peer_is_wanted(peer) == was_wanted)
         return;
-    conn->link.keep = keep;
+    conn->link.keep = !was_wanted;
     conn->link.must_tell = true;
     cop__peer_mark_dirty(peer);
     cop__conn_review(conn);
@@ -343,7 +343,7 @@ int cop__peers_keep(struct cop__peers *peers, cop_id id)
     struct cop__peer *peer = cop__peer_get(peers, id);
     if (!peer)
         return COP_ENOMEM;
-    set_keep(peer, true);
+    set_wish(peer, true, peer->is_warm);
     want(peer);
     return 0;
 }
@@ -352,8 +352,38 @@ int cop__peers_release(struct cop__peers *peers, cop_id id)
 {
     struct cop__peer *peer = cop__map_get(&peers->table, id);
     if (peer)
-        set_keep(peer, false);
+        set_wish(peer, false, peer->is_warm);
     return 0;
+}
+
+void cop__peers_warm(struct cop__peers *peers, cop_id id)
+{
+    struct cop__peer *peer = cop__peer_get(peers, id);
+    if (!peer)
+        return;
+    set_wish(peer, peer->keep, true);
+    want(peer);
+}
+
+void cop__peers_cool(struct cop__peers *peers, cop_id id)
+{
+    struct cop__peer *peer = cop__map_get(&peers->table, id);
+    if (peer)
+        set_wish(peer, peer->keep, false);
+}
+
+bool cop__peer_is_spare(const struct cop__peer *peer)
+{
+    return peer->is_warm && !peer->keep &&
+           !cop__session_is_owing(&peer->acquaintance.session);
+}
+
+void cop__peer_cooled(struct cop__peer *peer)
+{
+    struct cop__peers *peers = peer->peers;
+    set_wish(peer, peer->keep, false);
+    if (!peers->is_closing)
+        peers->config.cooled(peers->config.context);
 }
 
 void cop__peers_renew(struct cop__peers *peers)

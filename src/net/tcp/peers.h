@@ -15,6 +15,8 @@
  *     that the other side has not counted.
  *   - Every record carries the flag KEEP while our node says so, so each side knows the
  *     other's wish; a change of it is told at once.
+ *   - One that is held in reserve is needed, too, but nobody waits for it: whether it can
+ *     be had is no news.
  *   - A connection that neither side needs is closed with BYE by whoever first finds it
  *     unused for idle_close_ns. BYE is no sign of death: a side that needs the connection
  *     after all makes it again, and only if that fails there is a PEER_DOWN.
@@ -53,6 +55,8 @@ struct cop__peers_config {
     void (*outlived)(void *context, cop_incarnation later);
     /* A command of somebody who is not a member; NULL: there are no guests. */
     void (*guest)(void *context, uint64_t guest, struct cop_buf *command);
+    /* A connection that was held in reserve was lost, or could not be made. */
+    void (*cooled)(void *context);
     void *context;
 };
 
@@ -68,6 +72,9 @@ int cop__peers_send(struct cop__peers *peers, cop_id id, const struct cop_frame 
 /* The node needs a connection to this member; it no longer does. 0 or COP_ENOMEM. */
 int cop__peers_keep(struct cop__peers *peers, cop_id id);
 int cop__peers_release(struct cop__peers *peers, cop_id id);
+/* A connection to this member is held in reserve; it no longer is. */
+void cop__peers_warm(struct cop__peers *peers, cop_id id);
+void cop__peers_cool(struct cop__peers *peers, cop_id id);
 
 /* Sends a guest bytes, if it is still there and has read what it got before. */
 void cop__peers_answer(struct cop__peers *peers, uint64_t guest,

@@ -49,6 +49,7 @@ struct cop__peer {
     struct cop__peers *peers;
     cop_id id;
     bool keep;
+    bool is_warm; /* held in reserve (warm.h) */
     bool is_dirty, is_wanted;
     bool is_courteous; /* `again` is set to let the other side come first */
     uint32_t
@@ -98,6 +99,15 @@ struct cop__peers {
 
 /* ---- peers.c --------------------------------------------------------------------- */
 
+/* What the other side is told: that the connection is to stay. */
+static inline bool cop__peer_is_wanted(const struct cop__peer *peer)
+{
+    return peer->keep || peer->is_warm;
+}
+/* Nobody waits for it: it is only held in reserve. */
+bool cop__peer_is_spare(const struct cop__peer *peer);
+/* It is no longer held in reserve, because it failed. */
+void cop__peer_cooled(struct cop__peer *peer);
 /* The peer of an id, made if it is new; NULL if there is no memory. */
 struct cop__peer *cop__peer_get(struct cop__peers *peers, cop_id id);
 void cop__peer_mark_dirty(struct cop__peer *peer);

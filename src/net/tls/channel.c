@@ -120,10 +120,6 @@ int cop__channel_create(struct cop__tls *tls, bool is_server, struct cop__channe
     channel->is_server = is_server;
     channel->fault = COP__FAULT_BROKEN;
     channel->detail = "";
-    if (!is_server && make_ssl(channel) != 0) {
-        free(channel);
-        return COP_ENOMEM;
-    }
     *out = channel;
     return 0;
 }
@@ -308,6 +304,10 @@ int cop__channel_shake(struct cop__channel *channel, struct cop__bytes *in,
                        struct cop__outbox *out)
 {
     COP_ASSERT(!channel->is_open);
+    /* Not before there is somebody to talk to: most of those who are called in vain are
+     * dead, and refuse at once. */
+    if (channel->ssl == NULL && !channel->is_server && make_ssl(channel) != 0)
+        return COP_ENOMEM;
     if (channel->ssl == NULL) {
         int got = take_opening(channel, in);
         if (got != 1)
@@ -359,6 +359,13 @@ int cop__channel_write(struct cop__channel *channel, const void *data, size_t le
         return 0;
     ERR_clear_error();
     return COP_ENOMEM;
+}
+
+void cop__channel_rest(struct cop__channel *channel)
+{
+    /* If something is still in them they stay. */
+    if (channel->ssl != NULL)
+        SSL_free_buffers(channel->ssl);
 }
 
 bool cop__channel_is_named(const struct cop__channel *channel, const char *name)
