@@ -253,6 +253,9 @@ static void open_conn(struct cop__conn *conn, struct cop__peer *peer)
     peer->open = conn;
     cop__peer_mark_dirty(peer);
     cop__conn_review(conn);
+    /* Held in reserve, by one of the two. */
+    if (!peer->keep && !cop__session_is_owing(&peer->acquaintance.session))
+        cop__stream_rest(&conn->stream);
     cop__peer_up(peer);
 }
 

@@ -459,6 +459,12 @@ int cop__stream_reject(struct cop__stream *stream, enum cop__fault fault)
     return COP__STREAM_UNPROVEN;
 }
 
+void cop__stream_rest(struct cop__stream *stream)
+{
+    if (stream->channel)
+        cop__channel_rest(stream->channel);
+}
+
 bool cop__stream_is_named(const struct cop__stream *stream, const char *name)
 {
     return !stream->channel || cop__channel_is_named(stream->channel, name);

@@ -16,7 +16,7 @@
 #define PAUSE_DOUBLINGS 7u
 /* Where more would call the same member, none do: the tree is wide, and deaths that need it
  * are rare. */
-#define CROWD_MAX 64u
+#define CROWD_MAX 32u
 
 /* A moment of its own for each member. */
 static cop_time spread_of(cop_id id)

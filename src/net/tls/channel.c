@@ -361,6 +361,13 @@ int cop__channel_write(struct cop__channel *channel, const void *data, size_t le
     return COP_ENOMEM;
 }
 
+void cop__channel_rest(struct cop__channel *channel)
+{
+    /* If something is still in them they stay. */
+    if (channel->ssl != NULL)
+        SSL_free_buffers(channel->ssl);
+}
+
 bool cop__channel_is_named(const struct cop__channel *channel, const char *name)
 {
     if (!channel->tls->has_certificates)

@@ -72,6 +72,8 @@ void cop__channel_reject(struct cop__channel *channel, enum cop__fault fault);
 /* What is known beyond that, such as "certificate has expired"; "" if nothing is. */
 const char *cop__channel_detail(const struct cop__channel *channel);
 
+/* It will not be used for a while: gives back what it can, until it is. */
+void cop__channel_rest(struct cop__channel *channel);
 /* Whether the other side has proved to be called this. With a shared key everybody has. */
 bool cop__channel_is_named(const struct cop__channel *channel, const char *name);
 /* Whether what it was made with is still accepted. */
