@@ -337,7 +337,7 @@ static void settle(struct cop_node *node)
         cop__notice(node, COP__SLOT_DETECT);
     for (unsigned slot = 0; node->noticed >> slot != 0; slot++) {
         const struct cop__layer *layer = node->stack->layers[slot];
-        if (!(node->noticed >> slot & 1u))
+        if (!((unsigned)node->noticed >> slot & 1u))
             continue;
         node->noticed &= (uint16_t) ~(1u << slot);
         if (layer->settle && (cop__has_views(node) || layer->settles_always))
