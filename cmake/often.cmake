@@ -35,7 +35,7 @@ if(often)
         target_compile_options(${part} PRIVATE -ffunction-sections)
     endforeach()
 endif()
-coppice_say("layout of the code" "${often}" "cmake/often.list; release, linkers that can")
+coppice_say("layout of the code" "${often}" "cmake/often.list: in release builds, where the linker can")
 
 # coppice_lay_often(<target>): an executable, or a library that is shared.
 function(coppice_lay_often target)

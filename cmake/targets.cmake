@@ -94,7 +94,7 @@ if(COPPICE_LTO AND CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_BUILD_TYPE STREQ
     target_link_options(coppice_flags INTERFACE
         $<IF:$<BOOL:$<TARGET_PROPERTY:COPPICE_LTO>>,-flto=auto;-O2,-fno-lto>)
 endif()
-coppice_say("link-time optimisation" "${lto}" "of the command; gcc, release")
+coppice_say("link-time optimisation" "${lto}" "of the command: gcc, release")
 
 include(cmake/often.cmake)
 
