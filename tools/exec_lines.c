@@ -88,6 +88,8 @@ static void flush_line(const struct exec_lines *lines, struct line *line)
 static void keep(const struct exec_lines *lines, struct line *line, const char *bytes,
                  uint32_t length)
 {
+    if (length == 0)
+        return;
     if (line->used + length > line->capacity) {
         char *grown = realloc(line->bytes, line->used + length);
         if (grown == NULL) {

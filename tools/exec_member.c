@@ -518,7 +518,9 @@ void exec_member_installed(struct exec *exec, const struct cop_view *view)
 
 void exec_member_end(struct exec *exec)
 {
-    while (exec->runs != NULL)
-        free_run(exec->runs);
+    for (struct exec_run *run = exec->runs, *next; run; run = next) {
+        next = run->next;
+        free_run(run);
+    }
     set_timer(exec);
 }

@@ -909,6 +909,32 @@ static void test_the_root_gives_it_back_and_dies(void **state)
     }
 }
 
+/* 0 tells 3 alone, and dies: 3 has nothing left to vote with, and is below 1 now. */
+static void test_who_has_no_group_is_asked(void **state)
+{
+    (void)state;
+    struct net *net = create_started();
+    make_all(net,
+             &(struct cop_agree_group){.number = 7, .shape = {.kind = COP_SHAPE_FLAT}});
+    for (cop_id id = 0; id < N; id++)
+        give_back(net, id, 7);
+    deliver_votes(net);
+    assert_int_equal(net->item_count, N - 1);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < net->item_count; i++) {
+        assert_int_equal(net->items[i].header.kind, COP__KIND_DECIDE);
+        if (net->items[i].header.receiver == 3)
+            net->items[kept++] = net->items[i];
+        else
+            cop_buf_unref(net->items[i].payload);
+    }
+    net->item_count = kept;
+    crash(net, 0);
+    settle(net);
+    assert_int_equal(count_groups(net, 7), 0);
+    destroy(net);
+}
+
 static void test_numbers_that_are_over(void **state)
 {
     (void)state;
@@ -1012,6 +1038,7 @@ int main(void)
         cmocka_unit_test(test_results_that_are_none),
         cmocka_unit_test(test_groups_are_given_back),
         cmocka_unit_test(test_the_root_gives_it_back_and_dies),
+        cmocka_unit_test(test_who_has_no_group_is_asked),
         cmocka_unit_test(test_numbers_that_are_over),
         cmocka_unit_test(test_out_of_memory),
     };
