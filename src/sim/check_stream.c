@@ -21,7 +21,7 @@
  */
 
 /* In larger ones nobody looks for worlds that part. */
-#define PARTED_NODES_MAX 65536u
+#define PARTED_NODES_MAX 4096u
 
 /* What one life of a back-end gave: joined up to its i-th packet, or (single waves) that one. */
 struct life {
