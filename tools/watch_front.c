@@ -154,11 +154,12 @@ static bool say_open(struct watches *watches, struct watch_front *front)
 static void say_taken(struct watches *watches, struct watch_front *front)
 {
     struct cop__said said = {.kind = COP__SAY_TAKEN, .wave = front->taken};
-    uint64_t before = front->taken_said;
+    uint64_t before = front->taken_said, number = front->number;
     front->taken_said = front->taken;
-    bool is_said = false;
-    if (!say_once(watches, front, &is_said, said) && watches->is_due)
+    if (say(watches, front, &said) == COP_EAGAIN && find(watches, number) == front) {
         front->taken_said = before;
+        watches->is_due = true;
+    }
 }
 
 static void pump(struct watches *watches, struct watch_front *front)

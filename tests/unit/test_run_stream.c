@@ -38,6 +38,7 @@ struct taker {
 static struct giver givers[MEMBERS];
 static struct taker takers[2];
 static struct runs *world;
+static bool is_single; /* each wave is by itself */
 
 static uint64_t value_of(cop_id id, uint64_t wave) { return 1000 * (id + 1) + wave; }
 
@@ -57,7 +58,7 @@ static void give(struct cop_run *run, struct giver *giver)
         /* On a slow machine waves may have gone by without it. */
         if (last <= giver->begins)
             last = giver->begins + 1;
-        for (uint64_t k = giver->given + 1; k <= last; k++)
+        for (uint64_t k = is_single ? last : giver->given + 1; k <= last; k++)
             value += value_of(cop_self(run), k);
         int error = cop_stream_send(run, giver->stream, &value, sizeof value);
         if (error == COP_EAGAIN)
@@ -116,8 +117,9 @@ static void on_told(void *context, struct cop_run *run, uint64_t stream,
     taker->outputs++;
     taker->completes += event->complete;
     /* Complete is: each with exactly as many packets. */
+    uint64_t before = is_single && event->wave > 0 ? sum_of(0, event->wave - 1) : 0;
     if (event->complete && event->covered == MEMBERS)
-        assert_int_equal(taker->sum, sum_of(0, event->wave));
+        assert_int_equal(taker->sum, sum_of(0, event->wave) - before);
 }
 
 static bool all_are_members(struct runs *runs)
@@ -131,6 +133,7 @@ static bool all_are_members(struct runs *runs)
 static int set_up(void **state)
 {
     memset(givers, 0, sizeof givers);
+    is_single = false;
     memset(takers, 0, sizeof takers);
     world = runs_create();
     for (uint32_t i = 0; i < MEMBERS; i++) {
@@ -231,6 +234,36 @@ static void the_front_end_is_at_the_root(void **state)
 }
 
 static void the_front_end_is_elsewhere(void **state) { every_wave_is_exact(*state, 3); }
+
+/* Nothing of the waves before, nor of who is lost. */
+static void waves_are_by_themselves(void **state)
+{
+    struct runs *runs = *state;
+    struct cop_stream_options options = sums;
+    options.flags = COP_STREAM_SINGLE;
+    is_single = true;
+    for (uint32_t i = 0; i < MEMBERS; i++)
+        givers[i].most = WAVES / 2;
+    open_at(runs, 3, &options, &takers[0]);
+    runs_until(runs, half_is_in);
+    runs_free(runs, 1);
+    for (uint32_t i = 0; i < MEMBERS; i++) {
+        givers[i].most = WAVES;
+        if (i != 1)
+            give(runs->players[i].run, &givers[i]);
+    }
+    runs_until(runs, all_are_in);
+    assert_int_equal(takers[0].sum,
+                     sum_of(0, WAVES) - sum_of(0, WAVES - 1) - value_of(1, WAVES));
+    assert_int_equal(takers[0].departed, 0);
+    /* A filter for single waves has no others. */
+    options.filter = "concat";
+    uint64_t stream;
+    struct cop_run *run = runs->players[4].run;
+    assert_int_equal(cop_stream_open(run, &options, NULL, NULL, &stream), 0);
+    options.flags = 0;
+    assert_int_equal(cop_stream_open(run, &options, NULL, NULL, &stream), COP_EINVAL);
+}
 
 static void the_root_dies(void **state)
 {
@@ -453,6 +486,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_front_end_is_at_the_root, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(the_front_end_is_elsewhere, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(waves_are_by_themselves, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_root_dies, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_front_end_dies, set_up, tear_down),
         cmocka_unit_test_setup_teardown(another_one_goes_on, set_up, tear_down),
