@@ -59,7 +59,8 @@ static bool take(struct cop__link *link, const uint8_t *data, size_t length)
     struct cop__item item;
     int found;
     while ((found = cop__link_input(link, &in, &item)) > 0) {
-        cop_buf_unref(item.frame.payload);
+        if (item.type == COP__RECORD_FRAME) /* others leave it as it was */
+            cop_buf_unref(item.frame.payload);
         cop_buf_unref(item.body);
     }
     return found == 0;
