@@ -273,6 +273,8 @@ static void reach(struct cop_node *node, struct cop__stream *stream, uint64_t go
 static uint64_t got_by_all(const struct cop__stream *stream)
 {
     uint64_t got = stream->dirty ? stream->down_mark : stream->down;
+    if (got <= stream->down_mark)
+        return stream->down_mark; /* all have what there is, or it is not known */
     for (uint32_t i = 0; i < stream->slot_count; i++) {
         const struct cop__stream_slot *slot = &stream->slots[i];
         uint64_t its = slot->got;
