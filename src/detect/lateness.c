@@ -19,10 +19,6 @@
 
 /* Of the lateness that is known, so much is to be expected: it has a long tail. */
 #define TAIL 6u
-/* A little of it says that there is load, and not yet what load does: it has only begun. So it
- * counts for more, up to so many periods. */
-#define ONSET 64u
-#define ONSET_MAX 4u
 
 static void fade(const struct cop_node *node, struct cop__lateness *lateness)
 {
@@ -73,8 +69,5 @@ cop_time cop__lateness_allowance(const struct cop_node *node)
     fade(node, &senses->own_lateness);
     fade(node, &senses->heard_lateness);
     cop_time own = senses->own_lateness.worst, heard = senses->heard_lateness.worst;
-    cop_time worst = own > heard ? own : heard,
-             most = ONSET_MAX * cop__senses_base(node);
-    cop_time onset = ONSET * worst < most ? ONSET * worst : most;
-    return TAIL * worst > onset ? TAIL * worst : onset;
+    return TAIL * (own > heard ? own : heard);
 }

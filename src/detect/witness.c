@@ -542,9 +542,6 @@ static void look_for(struct cop_node *node, const struct cop_header *header,
                      const struct cop__msg_witness *message)
 {
     cop_time patience = message->patience_ns;
-    /* The asker may not have noticed that there is load, and I have. */
-    if (cop__senses(node) && patience < cop__senses_patience(node))
-        patience = cop__senses_patience(node);
     if (patience < PATIENCE_MIN)
         patience = PATIENCE_MIN;
     if (patience > PATIENCE_MAX)

@@ -59,42 +59,6 @@ static void put_stalls(FILE *out, struct cop__random *random, unsigned first,
     }
 }
 
-/*
- * The load is there from one moment to the next, and all that anybody knew before the first
- * long stall are some of a few milliseconds (D6: a little lateness counts for more).
- */
-static char *draw_sudden(uint64_t seed)
-{
-    char *text = NULL;
-    size_t length = 0;
-    struct cop__random random;
-    FILE *out = open_memstream(&text, &length);
-    assert_non_null(out);
-    cop__random_init(&random, seed);
-    fprintf(out,
-            "nodes %u\nseed %llu\nshape radix:4\nviews majority\n"
-            "detect ring 100ms witnesses 2\nnet constant 100us jitter 100us\n",
-            NODES, (unsigned long long)seed);
-    unsigned victim = (unsigned)cop__random_below(&random, NODES);
-    for (unsigned id = 0; id < NODES; id++) {
-        if (id == victim)
-            continue; /* a pause within a pause would end it */
-        for (uint64_t at = 300000 + cop__random_below(&random, 40000); at < 2500000;
-             at += 20000 + cop__random_below(&random, 40000)) {
-            uint64_t stalled = 2000 + cop__random_below(&random, 10000);
-            fprintf(out, "at %lluus pause %u\nat %lluus resume %u\n",
-                    (unsigned long long)at, id, (unsigned long long)(at + stalled), id);
-        }
-    }
-    uint64_t at = 1300000 + cop__random_below(&random, 100000);
-    fprintf(out, "at %lluus pause %u\nat %lluus resume %u\nat 5s probe 0\n",
-            (unsigned long long)at, victim,
-            (unsigned long long)(at + 350000 + cop__random_below(&random, 100000)),
-            victim);
-    assert_int_equal(fclose(out), 0);
-    return text;
-}
-
 /* A script for a seed, and what else happens; to be freed. */
 static char *draw(uint64_t seed, const char *last)
 {
@@ -153,21 +117,6 @@ static void test_the_starving_are_not_removed(void **state)
     assert_int_equal(removed, 0);
 }
 
-static void test_load_that_has_just_begun_removes_nobody(void **state)
-{
-    (void)state;
-    uint64_t removed = 0;
-    for (uint64_t seed = 1; seed <= 5 * seeds(); seed++) {
-        struct cop_sim_report report;
-        char *text = draw_sudden(seed);
-        run(text, &report);
-        if (report.stats.views_installed > 0 && removed++ < 4)
-            print_error("# seed %llu\n", (unsigned long long)seed);
-        free(text);
-    }
-    assert_int_equal(removed, 0);
-}
-
 /* The same load, and then one that never goes on: it takes longer than elsewhere, but not for
  * ever, and nobody else is removed for it. */
 static void test_the_stopped_are_found_among_the_starving(void **state)
@@ -186,7 +135,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_starving_are_not_removed),
-        cmocka_unit_test(test_load_that_has_just_begun_removes_nobody),
         cmocka_unit_test(test_the_stopped_are_found_among_the_starving),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
