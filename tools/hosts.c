@@ -159,7 +159,8 @@ static char *describe(const struct hosts *hosts)
 static int make_anew(const struct hosts *hosts, int *lock)
 {
     char base[PATH_MAX];
-    *strrchr(strcpy(base, hosts->path), '/') = '\0';
+    snprintf(base, sizeof base, "%s", hosts->path);
+    *strrchr(base, '/') = '\0';
     int error = make_directories(base);
     if (error && error != -EEXIST)
         return error;
@@ -215,7 +216,8 @@ int hosts_remove(const struct hosts *hosts)
     if (rmdir(hosts->path) != 0)
         return fail(EXIT_FAILED, "%s: %s", hosts->path, strerror(errno));
     /* The one above, if that was the last cluster. */
-    *strrchr(strcpy(path, hosts->path), '/') = '\0';
+    snprintf(path, sizeof path, "%s", hosts->path);
+    *strrchr(path, '/') = '\0';
     rmdir(path);
     return 0;
 }

@@ -533,9 +533,9 @@ static int settle(struct plan *plan, const struct cop_ranks *all, int code,
     if (goes_on) {
         out->members = plan->list.count - lost;
     } else {
-        int stopped = hosts_stop(&local, all);
-        if (stopped == 0)
-            stopped = hosts_remove(&plan->hosts);
+        /* Both say themselves what went wrong; the start has failed already. */
+        if (hosts_stop(&local, all) == 0)
+            (void)hosts_remove(&plan->hosts);
         else
             complain("what is left is removed by: coppice down --name %s",
                      plan->hosts.name);
