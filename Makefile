@@ -38,9 +38,10 @@ help:
 deps:
 	@scripts/deps build
 
-# Ninja looks after everything but the presets.
-build/%/build.ninja: CMakePresets.json
+# Ninja looks after everything but the presets, and packages that came since.
+build/%/build.ninja: CMakePresets.json $(wildcard /var/lib/dpkg/status)
 	cmake --preset $*
+	@touch $@
 
 release: deps
 	@$(MAKE) -s --no-print-directory build/release/build.ninja
