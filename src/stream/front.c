@@ -5,7 +5,8 @@
 
 /* The front-end, at the root: what it is told, and what it has taken (T11). */
 
-/* Every back-end of the view is in it, and nobody else. */
+/* Everybody of the view is in it, and nobody else; also who gives nothing, for it may hold what
+ * a back-end that left has given. */
 static bool covers_all(const struct cop_node *node, const struct cop__stream *stream)
 {
     const struct cop__lives *cover = &stream->cover;
@@ -16,7 +17,7 @@ static bool covers_all(const struct cop_node *node, const struct cop__stream *st
                 return false;
     for (cop_id id = cop_view_next(node->view, COP_ID_NONE); id != COP_ID_NONE;
          id = cop_view_next(node->view, id))
-        if (cop__stream_has_back_end(stream, id) && cop__lives_find(cover, id) == 0)
+        if (cop__lives_find(cover, id) == 0)
             return false;
     return true;
 }

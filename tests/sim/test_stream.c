@@ -459,6 +459,20 @@ static void test_front_ends_of_two_sides(void **state)
         "at 140us report 0 about 2\n");
 }
 
+/* A relay that gives nothing, and is between two parents, has what a back-end gave that leaves
+ * meanwhile: until it is back no output is complete. */
+static void test_departed_of_those_on_their_way(void **state)
+{
+    (void)state;
+    run("nodes 8\nshape radix:2\nseed 3012520\nviews none\nstream sum waves 17 window "
+        "1 "
+        "gap 2525456ns others 3 leaves\nflags codec buggify\n"
+        "net torus 22us 1845ns jitter 33us\nat 5ms leave 7\ncrash 1 before-recv 20\n");
+    run("nodes 6\nshape chain\nseed 3105719\nviews majority\nstream sum waves 8 window "
+        "4 gap 13245868ns leaves\nnet constant 10us jitter 40us\nat 9510us leave 2\n"
+        "at 9340us leave 1\nat 9360us leave 5\n");
+}
+
 /* ---- the checkers can fail ------------------------------------------------------- */
 
 static bool lie_about_state, lie_about_completeness;
@@ -532,6 +546,7 @@ int main(void)
         cmocka_unit_test(test_packets_of_other_streams),
         cmocka_unit_test(test_credit_below_a_step),
         cmocka_unit_test(test_front_ends_of_two_sides),
+        cmocka_unit_test(test_departed_of_those_on_their_way),
         cmocka_unit_test(test_checkers_fail),
         cmocka_unit_test(test_swarm),
     };
