@@ -22,18 +22,6 @@ static void put_text(struct cop__writer *writer, const char *text)
                    (struct cop__bytes){(const uint8_t *)text, (uint32_t)strlen(text)});
 }
 
-static void get_text(struct cop__reader *reader, char *out, size_t size)
-{
-    struct cop__bytes bytes = cop__get_bytes(reader);
-    if (bytes.length >= size)
-        reader->failed = true;
-    if (reader->failed)
-        return;
-    if (bytes.length > 0)
-        memcpy(out, bytes.data, bytes.length);
-    out[bytes.length] = '\0';
-}
-
 static void put_event(struct cop__writer *writer, const struct roll_event *event)
 {
     cop__put_u64(writer, event->epoch);
@@ -145,9 +133,9 @@ int roll_decode(struct cop__bytes body, struct roll *out)
     struct cop__reader reader = cop__reader(body.data, body.length);
     struct roll roll = {0};
     get_fixed(&reader, &roll);
-    get_text(&reader, roll.shape, sizeof roll.shape);
-    get_text(&reader, roll.quorum, sizeof roll.quorum);
-    get_text(&reader, roll.security, sizeof roll.security);
+    cop__get_text(&reader, roll.shape, sizeof roll.shape);
+    cop__get_text(&reader, roll.quorum, sizeof roll.quorum);
+    cop__get_text(&reader, roll.security, sizeof roll.security);
     struct cop__list events = cop__get_list(&reader, EVENT_SIZE);
     struct cop__list held = cop__get_list(&reader, 4);
     struct cop__bytes view = cop__get_bytes(&reader);

@@ -11,19 +11,6 @@ static struct cop__bytes text(const char *from)
     return (struct cop__bytes){(const uint8_t *)from, (uint32_t)strlen(from)};
 }
 
-static void get_text(struct cop__reader *reader, char *out, size_t size)
-{
-    struct cop__bytes bytes = cop__get_bytes(reader);
-    if (reader->failed || bytes.length >= size ||
-        (bytes.length > 0 && memchr(bytes.data, 0, bytes.length) != NULL)) {
-        reader->failed = true;
-        return;
-    }
-    if (bytes.length > 0)
-        memcpy(out, bytes.data, bytes.length);
-    out[bytes.length] = '\0';
-}
-
 /* What was written into a buffer that was made for the most. */
 static struct cop_buf *finish(struct cop_buf *buf, const struct cop__writer *writer)
 {
@@ -51,9 +38,9 @@ int watch_wish_decode(struct cop__bytes body, struct watch_wish *out)
     struct cop__reader reader = cop__reader(body.data, body.length);
     struct watch_wish wish = {.threads = cop__get_u8(&reader) != 0};
     wish.patience_ns = cop__get_u64(&reader);
-    get_text(&reader, wish.pids, sizeof wish.pids);
-    get_text(&reader, wish.name, sizeof wish.name);
-    get_text(&reader, wish.exe, sizeof wish.exe);
+    cop__get_text(&reader, wish.pids, sizeof wish.pids);
+    cop__get_text(&reader, wish.name, sizeof wish.name);
+    cop__get_text(&reader, wish.exe, sizeof wish.exe);
     if (!cop__reader_is_done(&reader))
         return COP_EMALFORMED;
     *out = wish;

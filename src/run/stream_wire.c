@@ -73,19 +73,6 @@ struct cop_buf *cop__options_encode(const struct cop_stream_options *options)
     return buf;
 }
 
-static void get_text(struct cop__reader *reader, char *out, size_t size)
-{
-    struct cop__bytes bytes = cop__get_bytes(reader);
-    if (reader->failed || bytes.length >= size ||
-        (bytes.length > 0 && memchr(bytes.data, 0, bytes.length) != NULL)) {
-        reader->failed = true;
-        return;
-    }
-    if (bytes.length > 0)
-        memcpy(out, bytes.data, bytes.length);
-    out[bytes.length] = '\0';
-}
-
 int cop__options_decode(struct cop__bytes bytes, struct cop_stream_options *out,
                         struct cop__stream_texts *texts)
 {
@@ -98,9 +85,9 @@ int cop__options_decode(struct cop__bytes bytes, struct cop_stream_options *out,
     options.flags = cop__get_u8(&reader);
     options.timeout_ns = cop__get_u64(&reader);
     options.window = cop__get_u32(&reader);
-    get_text(&reader, texts->filter, sizeof texts->filter);
-    get_text(&reader, texts->type, sizeof texts->type);
-    get_text(&reader, texts->params, sizeof texts->params);
+    cop__get_text(&reader, texts->filter, sizeof texts->filter);
+    cop__get_text(&reader, texts->type, sizeof texts->type);
+    cop__get_text(&reader, texts->params, sizeof texts->params);
     /* The rest is looked at by the node. */
     if (!cop__reader_is_done(&reader) || kind > COP_SHAPE_CHAIN ||
         (kind != 0 &&

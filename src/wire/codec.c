@@ -22,6 +22,20 @@ struct cop__bytes cop__get_bytes(struct cop__reader *reader)
     return bytes;
 }
 
+void cop__get_text(struct cop__reader *reader, char *out, size_t size)
+{
+    struct cop__bytes bytes = cop__get_bytes(reader);
+    if (reader->failed || bytes.length >= size ||
+        (bytes.length > 0 && memchr(bytes.data, 0, bytes.length) != NULL)) {
+        reader->at = reader->end;
+        reader->failed = true;
+        return;
+    }
+    if (bytes.length > 0)
+        memcpy(out, bytes.data, bytes.length);
+    out[bytes.length] = '\0';
+}
+
 struct cop__list cop__get_list(struct cop__reader *reader, uint32_t element_size)
 {
     struct cop__list list = {NULL, cop__get_u32(reader)};

@@ -161,6 +161,8 @@ static inline void cop__put_u64(struct cop__writer *writer, uint64_t value)
 }
 
 struct cop__bytes cop__get_bytes(struct cop__reader *reader);
+/* Bytes that are a string, ended by a zero in `out`. Fails if they do not fit, or have one. */
+void cop__get_text(struct cop__reader *reader, char *out, size_t size);
 struct cop__list cop__get_list(struct cop__reader *reader, uint32_t element_size);
 /* True if nothing failed and nothing is left. */
 bool cop__reader_is_done(const struct cop__reader *reader);
