@@ -25,7 +25,7 @@ help:
 	@echo 'make             the packages that are missing, then build/release'
 	@echo 'make run         build, then the tour: a cluster, all services, four deaths, a healing'
 	@echo 'make check       everything that must hold before a commit (9 min on 2 cores)'
-	@echo 'make check-deep  all sanitizers, compilers, fuzzers, a million seeds (60 min)'
+	@echo 'make check-deep  all sanitizers, compilers, fuzzers, a million seeds (90 min)'
 	@echo 'make soak        chaos, overload and loss with real processes, MINUTES=15 each; simulate for HOURS=1'
 	@echo 'make mutants     which test catches which deliberate bug'
 	@echo 'make compare     other systems beside this one, in one run (20 min; PEERS="--short serf")'
