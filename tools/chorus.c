@@ -48,8 +48,8 @@ static void note_opened(struct chorus *chorus, uint64_t stream, uint64_t wave)
 {
     struct chorus_note *note = &chorus->notes[chorus->config.self];
     chorus->given = wave;
-    atomic_store(&note->began, wave);
     atomic_store(&note->given, wave);
+    atomic_store(&note->began, wave + 1);
     if (stream % 3 == CHORUS_FLUSH)
         set_flushed(chorus, stream);
 }
@@ -94,7 +94,7 @@ static uint64_t wait_for_work(struct chorus *chorus, uint64_t stream, uint64_t *
            (chorus->flushed == stream && *wave >= chorus->config.waves))
         pthread_cond_wait(&chorus->changed, &chorus->mutex);
     if (chorus->flushed != stream)
-        *wave = atomic_load(&chorus->notes[chorus->config.self].began);
+        *wave = chorus_began(chorus, chorus->config.self);
     stream = chorus->flushed;
     pthread_mutex_unlock(&chorus->mutex);
     return stream;
@@ -266,7 +266,13 @@ uint64_t chorus_given(const struct chorus *chorus, cop_id id)
 
 uint64_t chorus_began(const struct chorus *chorus, cop_id id)
 {
-    return atomic_load(&chorus->notes[id].began);
+    uint64_t first = atomic_load(&chorus->notes[id].began);
+    return first > 0 ? first - 1 : 0;
+}
+
+bool chorus_has_begun(const struct chorus *chorus, cop_id id)
+{
+    return atomic_load(&chorus->notes[id].began) > 0;
 }
 
 static void bury(struct chorus *chorus, cop_id id)

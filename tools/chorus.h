@@ -42,8 +42,8 @@ struct chorus_config {
 /* In shared memory, one for each member. */
 struct chorus_note {
     _Atomic uint64_t given; /* packets, or one more than were taken */
-    /* Waves that there had been when it was told of the stream: its first packet is the next. A
-     * process that is late may find some. */
+    /* The number of its first packet: a process that is late may find that there have been
+     * waves. 0: it has yet to hear of the stream. */
     _Atomic uint64_t began;
     _Atomic cop_time lost, asked, adopted; /* its last recovery */
 };
@@ -73,5 +73,8 @@ bool chorus_lives(const struct chorus *chorus, cop_id id);
  * its first. */
 uint64_t chorus_given(const struct chorus *chorus, cop_id id);
 uint64_t chorus_began(const struct chorus *chorus, cop_id id);
+/* Whether it was told of the stream, so that chorus_began() is known. A wave that covers it may
+ * be here before it was. */
+bool chorus_has_begun(const struct chorus *chorus, cop_id id);
 
 #endif

@@ -136,11 +136,35 @@ static void note_recovery(struct trial_result *result, uint64_t wave)
     }
 }
 
+static bool was_killed(struct trial *trial, cop_id id)
+{
+    pthread_mutex_lock(&trial->mutex);
+    bool was = trial->is_killed[id];
+    pthread_mutex_unlock(&trial->mutex);
+    return was;
+}
+
+/* A member sends its first wave before its program is told of the stream. All that live are in
+ * a complete output, so each is told soon; who is not is judged as one that began with the
+ * first. */
+static void wait_for_beginners(struct trial *trial)
+{
+    struct timespec pause = {0, 1000000};
+    for (cop_id id = 0; id < trial->config->n; id++)
+        for (uint32_t turns = 0;
+             is_back_end(trial, id) && turns < PATIENCE_S * 1000 &&
+             !chorus_has_begun(&trial->chorus, id) && !was_killed(trial, id);
+             turns++)
+            nanosleep(&pause, NULL);
+}
+
 static void on_output(struct trial *trial, const struct cop_stream_event *event,
                       const struct cop_buf *result)
 {
     const struct trial_config *config = trial->config;
     uint64_t counts[TRIAL_MEMBERS_MAX];
+    if (event->complete)
+        wait_for_beginners(trial);
     uint64_t total = config->kind == TRIAL_SUM ? count_sums(trial, result, counts)
                                                : count_numbers(trial, result, counts);
     pthread_mutex_lock(&trial->mutex);
