@@ -52,6 +52,14 @@ static bool attracts(const struct cop__world *world, uint32_t id)
            (!is_front_alive(world) || cop_view_epoch(view) > world->front.epoch);
 }
 
+/* T15: of those of an earlier view nothing is known. */
+static void go_to(struct cop__front *front, cop_epoch epoch)
+{
+    if (epoch < front->epoch)
+        front->reached = 0;
+    front->epoch = epoch;
+}
+
 /* What somebody at this node has to say; false: nothing. */
 static bool next_request(struct cop__world *world, uint32_t id, uint64_t *value,
                          struct cop_request *out)
@@ -64,6 +72,7 @@ static bool next_request(struct cop__world *world, uint32_t id, uint64_t *value,
                                 .bytes = value,
                                 .length = sizeof(*value)};
     if (attracts(world, id)) {
+        go_to(front, cop_view_epoch(cop_node_view(world->nodes[id].actor)));
         out->kind = COP_REQUEST_STREAM_OPEN;
         out->stream = &world->options;
         out->wave = front->taken;
@@ -116,7 +125,6 @@ static void move_front(struct cop__world *world, uint32_t id)
 {
     struct cop__front *front = &world->front;
     front->at = id;
-    front->epoch = cop_view_epoch(cop_node_view(world->nodes[id].actor));
     front->sent = front->reached;
     front->seen = front->taken;
     front->waits = false;

@@ -88,6 +88,15 @@ static cop_time draw(const struct cop_sim *sim, uint64_t a, uint64_t b, cop_time
 
 /* ---- the front-end --------------------------------------------------------------- */
 
+/* T15: what came to all of a later view did not come to those of an earlier one, of which only a
+ * split leaves anybody: of them nothing is known. */
+static void go_to(struct state *state, cop_epoch epoch)
+{
+    if (epoch < state->epoch)
+        state->reached = 0;
+    state->epoch = epoch;
+}
+
 static void attach(struct state *state, struct cop_sim *sim, cop_id id, cop_time late)
 {
     struct cop_request request = {.kind = COP_REQUEST_STREAM_OPEN,
@@ -353,7 +362,7 @@ static void look_at(struct state *state, struct cop_sim *sim, cop_id id)
     if (is_somewhere(state, sim) || !node || !cop_sim_is_alive(sim, id) ||
         !cop_node_is_member(node) || cop_view_root(cop_node_view(node)) != id)
         return;
-    state->epoch = cop_view_epoch(cop_node_view(node));
+    go_to(state, cop_view_epoch(cop_node_view(node)));
     attach(state, sim, id, 0);
 }
 
@@ -373,7 +382,7 @@ static void see_view(struct state *state, struct cop_sim *sim, cop_id id,
     if (cop_view_root(view) != id || (there && state->wanted == id) ||
         (there && cop_view_epoch(view) < state->epoch))
         return;
-    state->epoch = cop_view_epoch(view);
+    go_to(state, cop_view_epoch(view));
     attach(state, sim, id, 0);
 }
 

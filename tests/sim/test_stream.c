@@ -473,6 +473,19 @@ static void test_departed_of_those_on_their_way(void **state)
         "at 9340us leave 1\nat 9360us leave 5\n");
 }
 
+/* A front-end whose root died finds one that the others had removed, to which not all came that
+ * came to all of them. */
+static void test_front_of_a_removed_root(void **state)
+{
+    (void)state;
+    run("nodes 7\nshape knomial:3\nseed 3030713\nviews majority\nstart 7\n"
+        "stream sum waves 8 window 1 gap 449527ns lag 457035ns timeout 155498ns "
+        "downs 8 single\nnet constant 7us compute 14us\nat 770us report 0 about 6\n"
+        "crash 1 after-send 28\nat 920us partition 0 | 1-6\n"
+        "at 970us report 1 about 0\nat 850us pause 6\nat 870us report 1 about 6\n"
+        "at 1500us resume 6\n");
+}
+
 /* ---- the checkers can fail ------------------------------------------------------- */
 
 static bool lie_about_state, lie_about_completeness;
@@ -547,6 +560,7 @@ int main(void)
         cmocka_unit_test(test_credit_below_a_step),
         cmocka_unit_test(test_front_ends_of_two_sides),
         cmocka_unit_test(test_departed_of_those_on_their_way),
+        cmocka_unit_test(test_front_of_a_removed_root),
         cmocka_unit_test(test_checkers_fail),
         cmocka_unit_test(test_swarm),
     };
