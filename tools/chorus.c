@@ -36,14 +36,6 @@ static int give_one(struct chorus *chorus, struct cop_run *run, uint64_t stream)
     return error;
 }
 
-static void set_flushed(struct chorus *chorus, uint64_t stream)
-{
-    pthread_mutex_lock(&chorus->mutex);
-    chorus->flushed = stream;
-    pthread_cond_signal(&chorus->changed);
-    pthread_mutex_unlock(&chorus->mutex);
-}
-
 static void note_opened(struct chorus *chorus, uint64_t stream, uint64_t wave)
 {
     struct chorus_note *note = &chorus->notes[chorus->config.self];
@@ -51,7 +43,7 @@ static void note_opened(struct chorus *chorus, uint64_t stream, uint64_t wave)
     atomic_store(&note->given, wave);
     atomic_store(&note->began, wave + 1);
     if (stream % 3 == CHORUS_FLUSH)
-        set_flushed(chorus, stream);
+        chorus->flushed = stream;
 }
 
 /* Credit comes after everything that has to be mended, so this is where it is known. */
@@ -78,7 +70,7 @@ static void on_stream(void *context, struct cop_run *run, uint64_t stream,
     else if (event->kind == COP_STREAM_DOWN && way == CHORUS_ANSWER)
         give_one(chorus, run, stream);
     else if (event->kind == COP_STREAM_CLOSED)
-        set_flushed(chorus, 0);
+        chorus->flushed = 0;
     if (way != CHORUS_BURST ||
         (event->kind != COP_STREAM_OPENED && event->kind != COP_STREAM_ROOM))
         return;
@@ -86,36 +78,23 @@ static void on_stream(void *context, struct cop_run *run, uint64_t stream,
         continue;
 }
 
-/* The stream to which to give, and from which wave on, when there is one that wants more. */
-static uint64_t wait_for_work(struct chorus *chorus, uint64_t stream, uint64_t *wave)
-{
-    pthread_mutex_lock(&chorus->mutex);
-    while (chorus->flushed == 0 ||
-           (chorus->flushed == stream && *wave >= chorus->config.waves))
-        pthread_cond_wait(&chorus->changed, &chorus->mutex);
-    if (chorus->flushed != stream)
-        *wave = chorus_began(chorus, chorus->config.self);
-    stream = chorus->flushed;
-    pthread_mutex_unlock(&chorus->mutex);
-    return stream;
-}
-
-/* The thread of the program gives, and waits for each to be taken. Never returns. */
+/* Each packet in a turn of the loop of its own, so that it goes by itself. Never returns. */
 _Noreturn static void flush_all(struct chorus *chorus, struct cop_run *run)
 {
-    uint8_t packet[CHORUS_PACKET_MAX];
-    uint64_t stream = 0, wave = 0;
     for (;;) {
-        stream = wait_for_work(chorus, stream, &wave);
-        uint32_t length = chorus->config.packet(chorus->config.self, wave + 1, packet);
-        if (cop_stream_send_wait(run, stream, packet, length, COP_SEC) == 0)
-            wave++;
+        bool has_more = chorus->flushed != 0 && chorus->given < chorus->config.waves;
+        if (has_more && give_one(chorus, run, chorus->flushed) != 0)
+            has_more = false; /* until there is room */
+        if (cop_poll(run, has_more ? 0 : -1) != 0)
+            _exit(EXIT_FAILED);
     }
 }
 
 /* ---- members --------------------------------------------------------------------- */
 
-static int start(struct chorus *chorus, struct cop_run **out, char *why, size_t size)
+/* Of this process a thread of the library's own is the member; a forked one is nothing else. */
+static int start(struct chorus *chorus, bool is_alone, struct cop_run **out, char *why,
+                 size_t size)
 {
     const struct chorus_config *config = &chorus->config;
     struct cop_settings settings = {.size = sizeof settings,
@@ -132,7 +111,8 @@ static int start(struct chorus *chorus, struct cop_run **out, char *why, size_t 
                                     .insecure = config->key_file == NULL,
                                     .context = chorus,
                                     .on_stream = on_stream};
-    return cop_start_thread(&settings, out, why, size);
+    return is_alone ? cop_start(&settings, out, why, size)
+                    : cop_start_thread(&settings, out, why, size);
 }
 
 static void ignore_told(void *context, struct cop_run *run, uint64_t stream,
@@ -150,6 +130,18 @@ static int wait_for_view(struct cop_run *run)
     return error;
 }
 
+/* The first front-end, as soon as it is a member. */
+static void open_stream(const struct chorus *chorus, struct cop_run *run)
+{
+    int error = 0;
+    while (error == 0 && cop_state(run) == COP_RUN_JOINING)
+        error = cop_poll(run, -1);
+    if (error == 0)
+        error = cop_stream_open(run, &chorus->config.options, ignore_told, NULL, NULL);
+    if (error)
+        complain("member %" PRIu32 ": %s", chorus->config.self, cop_strerror(error));
+}
+
 /* Never returns. Dies with whoever forked it. */
 _Noreturn static void serve(struct chorus *chorus, cop_id self, pid_t parent)
 {
@@ -162,18 +154,12 @@ _Noreturn static void serve(struct chorus *chorus, cop_id self, pid_t parent)
     for (uint32_t i = 0; i < chorus->config.n; i++)
         if (i != self && chorus->listeners[i] >= 0)
             close(chorus->listeners[i]);
-    if (start(chorus, &run, why, sizeof why) != 0) {
+    if (start(chorus, true, &run, why, sizeof why) != 0) {
         complain("member %" PRIu32 ": %s", self, why);
         _exit(EXIT_FAILED);
     }
-    if (self == chorus->config.opener) {
-        int error = wait_for_view(run);
-        if (error == 0)
-            error =
-                cop_stream_open(run, &chorus->config.options, ignore_told, NULL, NULL);
-        if (error)
-            complain("member %" PRIu32 ": %s", self, cop_strerror(error));
-    }
+    if (self == chorus->config.opener)
+        open_stream(chorus, run);
     flush_all(chorus, run);
 }
 
@@ -220,7 +206,7 @@ static int listen_all(struct chorus *chorus)
 static int join(struct chorus *chorus)
 {
     char why[200];
-    if (start(chorus, &chorus->run, why, sizeof why) != 0)
+    if (start(chorus, false, &chorus->run, why, sizeof why) != 0)
         return fail(EXIT_FAILED, "member %" PRIu32 ": %s", chorus->config.self, why);
     chorus->listeners[chorus->config.self] = -1;
     int error = wait_for_view(chorus->run);
@@ -232,8 +218,6 @@ static int join(struct chorus *chorus)
 int chorus_open(struct chorus *chorus, const struct chorus_config *config)
 {
     *chorus = (struct chorus){.config = *config};
-    pthread_mutex_init(&chorus->mutex, NULL);
-    pthread_cond_init(&chorus->changed, NULL);
     for (uint32_t i = 0; i < CHORUS_MAX; i++)
         chorus->listeners[i] = -1;
     void *shared = mmap(NULL, CHORUS_MAX * sizeof *chorus->notes,
@@ -306,6 +290,4 @@ void chorus_close(struct chorus *chorus)
     if (chorus->notes != NULL)
         munmap(chorus->notes, CHORUS_MAX * sizeof *chorus->notes);
     chorus->notes = NULL;
-    pthread_mutex_destroy(&chorus->mutex);
-    pthread_cond_destroy(&chorus->changed);
 }

@@ -4,7 +4,6 @@
 
 #include <coppice/run.h>
 #include <coppice/stream.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <sys/types.h>
 
@@ -57,10 +56,7 @@ struct chorus {
     const char *addresses[CHORUS_MAX];
     pid_t pids[CHORUS_MAX]; /* by member; 0: this one, or it was killed */
     uint64_t given;         /* of this process */
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
-    uint64_t
-        flushed; /* with the mutex: the stream to which the program's thread gives; 0: none */
+    uint64_t flushed;       /* the stream to which each turn gives a packet; 0: none */
 };
 
 /* All are members when this returns. 0, or EXIT_FAILED after one line; then all are gone. */
