@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -111,14 +112,17 @@ static int poll_for(struct cop__stream *stream, int events)
 
 static int begin_shaking(struct cop__stream *stream);
 
-static void on_connect(struct cop__stream *stream)
+static int error_of_socket(int fd)
 {
     int error = 0;
     socklen_t length = sizeof error;
+    return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) == 0 ? -error : -errno;
+}
+
+static void on_connect(struct cop__stream *stream)
+{
+    int error = error_of_socket(stream->fd);
     stream->is_connecting = false;
-    if (getsockopt(stream->fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0)
-        error = errno;
-    error = -error;
     uv_poll_stop(&stream->uv);
     if (error == 0 && stream->is_shaking)
         error = begin_shaking(stream);
@@ -222,27 +226,47 @@ int cop__stream_adopt(struct cop__stream *stream, int fd, int family)
     return take_socket(stream, fd, family);
 }
 
+/*
+ * 1: connected. 0: that takes time. Otherwise the error. On one host it is known at once, and
+ * nearly always when somebody has died: then no turn of the loop is needed to hear it.
+ */
+static int dial(int fd, const struct sockaddr *address, socklen_t length)
+{
+    int error = 0;
+    while (connect(fd, address, length) != 0) {
+        if (errno == EINPROGRESS) {
+            struct pollfd now = {.fd = fd, .events = POLLOUT};
+            if (poll(&now, 1, 0) != 1)
+                return 0;
+            error = error_of_socket(fd);
+            break;
+        }
+        if (errno != EINTR)
+            return -errno;
+    }
+    if (error == 0 && address->sa_family == AF_UNIX && !is_same_user(fd))
+        error = UV_EACCES;
+    return error != 0 ? error : 1;
+}
+
 int cop__stream_connect(struct cop__stream *stream, const struct sockaddr *address,
                         socklen_t length)
 {
     int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -errno;
-    /* libuv looks at the descriptor first; before connecting it cannot be in error. */
+    int connected = dial(fd, address, length);
+    if (connected < 0) {
+        close(fd);
+        return connected;
+    }
     stream->is_maker = true;
     int error = take_socket(stream, fd, address->sa_family);
     if (error != 0)
         return error;
-    while (connect(fd, address, length) != 0) {
-        if (errno == EINPROGRESS) {
-            stream->is_connecting = true;
-            return poll_for(stream, UV_WRITABLE);
-        }
-        if (errno != EINTR)
-            return -errno;
-    }
-    if (address->sa_family == AF_UNIX && !is_same_user(fd))
-        return UV_EACCES;
+    stream->is_connecting = connected == 0;
+    if (stream->is_connecting)
+        return poll_for(stream, UV_WRITABLE);
     return stream->is_shaking ? begin_shaking(stream) : 1;
 }
 
