@@ -126,7 +126,7 @@ static int fill(struct cop_node *node, const struct cop_agree_group *options,
     group->ahead = COP__AHEAD_WINDOWS * group->window;
     group->ring_size = 2 * group->ahead;
     if (cop__agree_group_is_two_phase(group))
-        group->ahead += group->count;
+        group->ahead += group->count * group->window;
     group->oldest = 1;
     group->ring = calloc(group->ring_size, sizeof(struct cop__agreement *));
     if (!group->ring)

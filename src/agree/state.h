@@ -118,7 +118,8 @@ struct cop__stretch {
 /*
  * Agreements are kept from the last that everybody is known to have (G12) up to so many
  * windows ahead of the caller's last. In the two-phase algorithms who finds one coordinator
- * after the other dead gets ahead by as many.
+ * after the other dead gets ahead by as many windows: each agreement that is not decided names
+ * one, for those that build on it (G11), and those are a window apart.
  */
 #define COP__AHEAD_WINDOWS 4u
 

@@ -18,7 +18,8 @@
  *   A4  nobody returns twice
  *   A5  the failed are those that the view of the decision has not; all of whom a participant
  *       knew when it called are among them, if they are dead
- * And when everyone who lives has given a group back, nobody has it (under A3).
+ * And when everyone who lives has given a group back, nobody has it; and who has returned from
+ * all that it called may call the next (under A3).
  */
 
 /* Who heals after all deadlines of a run have come does so too late for some of them. */
@@ -237,6 +238,27 @@ static void note_known(const struct cop_sim *sim, const struct group *group,
     }
 }
 
+static bool is_result(int status)
+{
+    return status == 0 || status == COP_UNDECIDED || status == COP_UNCERTAIN ||
+           status == COP_EINVAL;
+}
+
+/* What the next one builds on is decided: nothing keeps its caller waiting (G9). */
+static void check_may_call(struct cop_sim *sim, const struct group *group,
+                           uint32_t rank)
+{
+    for (uint64_t number = 1; number <= group->agreements; number++) {
+        const struct part *part = part_of(group, number, rank);
+        if (part->called && !(part->returned && is_result(part->status)))
+            return;
+    }
+    cop_sim_fail(sim, "A3",
+                 "%u has returned from all that it called of group %llu, and cannot "
+                 "call the next",
+                 (unsigned)group->members[rank].id, (unsigned long long)group->number);
+}
+
 static void on_submit(void *of, struct cop_sim *sim, cop_id id,
                       const struct cop_request *request, int status)
 {
@@ -246,29 +268,27 @@ static void on_submit(void *of, struct cop_sim *sim, cop_id id,
     if (request->kind == COP_REQUEST_AGREE_GROUP && status == 0)
         note_group(state, sim, request->new_group);
     bool frees = request->kind == COP_REQUEST_AGREE_FREE;
-    if ((!frees && request->kind != COP_REQUEST_AGREE) || status != 0)
-        return;
-    struct group *group = find_group(state, request->group);
+    struct group *group = frees || request->kind == COP_REQUEST_AGREE
+                              ? find_group(state, request->group)
+                              : NULL;
     uint32_t rank =
         group ? rank_in(group, id, cop__sim_incarnation(sim, id)) : COP_RANK_NONE;
-    if (frees && rank != COP_RANK_NONE)
+    if (rank == COP_RANK_NONE)
+        return;
+    if (!frees && status == COP_EAGAIN)
+        check_may_call(sim, group, rank);
+    if (frees && status == 0)
         group->freed[rank] = true;
-    if (frees)
+    if (frees || status != 0)
         return;
     uint64_t number = (request->token - COP__AGREE_TOKEN) & 0xffffff;
-    if (rank == COP_RANK_NONE || !make_room(sim, group, number))
+    if (!make_room(sim, group, number))
         return;
     part_of(group, number, rank)->called = true;
     note_known(sim, group, number, rank);
 }
 
 /* ---- returns --------------------------------------------------------------------- */
-
-static bool is_result(int status)
-{
-    return status == 0 || status == COP_UNDECIDED || status == COP_UNCERTAIN ||
-           status == COP_EINVAL;
-}
 
 static uint64_t digest_result(int status, const struct cop_agreed *agreed)
 {

@@ -459,6 +459,42 @@ static void test_undecided_with_other_names(void **state)
     assert_int_equal(report.agreements, 5);
 }
 
+/* 7 finds one coordinator after the other dead, in each of four agreements that are under way
+ * together, and is 24 ahead of 6, which has yet to call the first (seed 5682286). */
+static void test_ahead_by_all_coordinators(void **state)
+{
+    (void)state;
+    struct cop_sim_report report =
+        run("nodes 11\nshape chain\nseed 5682286\nviews majority\nstart 8\n"
+            "agree tree count 3 window 4 gap 6505831ns free\nnet constant 10us\n"
+            "at 0ns join\nat 0ns join\nat 0ns join\n"
+            "at 2ms partition 0-2,4-5 > 3,6-7\nat 2ms report 3 about 0\n"
+            "at 2ms report 3 about 1\nat 2ms report 3 about 2\n"
+            "at 2ms report 3 about 4\nat 2ms report 3 about 5\nat 3ms heal\n"
+            "at 7ms pause 3\nat 8ms report 1 about 3\nliveness\n");
+    assert_int_equal(report.agreements, 3);
+}
+
+/* None of these is decided, so all of them are kept, of which there are more than four windows:
+ * the 18th coordinator lives. */
+static void test_many_dead_coordinators(void **state)
+{
+    (void)state;
+    char text[1024];
+    for (int count = 3; count <= 200; count += 197) {
+        int at = snprintf(text, sizeof(text),
+                          "nodes 19\nshape chain\nseed 1\nviews none\n"
+                          "agree tree count %d window 8 free\n",
+                          count);
+        for (int i = 0; i < 17; i++)
+            at +=
+                snprintf(text + at, sizeof(text) - (size_t)at, "at 0ns crash %d\n", i);
+        snprintf(text + at, sizeof(text) - (size_t)at, "liveness\n");
+        struct cop_sim_report report = run(text);
+        assert_int_equal(report.agreements, count);
+    }
+}
+
 /* Where no view can be committed the deadline says why, to who knows that it is so. */
 struct ends {
     unsigned degraded, timed_out, decided;
@@ -527,6 +563,8 @@ int main(void)
         cmocka_unit_test(test_a_death_after_a_goodbye),
         cmocka_unit_test(test_a_proposal_outlived),
         cmocka_unit_test(test_undecided_with_other_names),
+        cmocka_unit_test(test_ahead_by_all_coordinators),
+        cmocka_unit_test(test_many_dead_coordinators),
         cmocka_unit_test(test_degraded),
         cmocka_unit_test(test_rebalancing),
         cmocka_unit_test(test_swarm),
