@@ -64,6 +64,7 @@ static uint64_t length;
 /* One member. */
 static struct cop_ofi *ofi;
 static cop_id self;
+static uint64_t asked; /* the token of what is waited for */
 static bool is_done;
 static int status;
 
@@ -106,7 +107,7 @@ static void on_effect(void *context, const struct cop_effect *effect)
         die("removed", cop_strerror(effect->status));
     if (effect->kind == COP_EFFECT_UPCALL)
         on_upcall(effect);
-    if (effect->kind != COP_EFFECT_COMPLETE)
+    if (effect->kind != COP_EFFECT_COMPLETE || effect->token != asked)
         return;
     is_done = true;
     status = effect->status;
@@ -121,8 +122,7 @@ static void wait_a_while(void)
 
 static void ask(struct cop_request *request)
 {
-    static uint64_t token;
-    request->token = ++token;
+    request->token = ++asked;
     is_done = false;
     int error = cop_ofi_submit(ofi, request);
     while (error == 0 && !is_done)

@@ -253,7 +253,15 @@ static void check_failure(const struct state *state, struct cop_sim *sim,
                      (unsigned long long)cast->token, (unsigned)failure->node);
 }
 
-/* Whoever answered ran, says C1; here, that it ran with all bytes. */
+static bool is_named(const struct cop_bcast_result *result, cop_id id)
+{
+    for (uint32_t i = 0; i < result->failure_count; i++)
+        if (result->failures[i].node == id)
+            return true;
+    return false;
+}
+
+/* Whoever is not named ran, says C1; here, that it ran with all bytes. */
 static void on_complete(void *of, struct cop_sim *sim, cop_id node, uint64_t token,
                         int status, const struct cop_buf *buf)
 {
@@ -264,9 +272,9 @@ static void on_complete(void *of, struct cop_sim *sim, cop_id node, uint64_t tok
         return;
     uint32_t have = 0;
     for (cop_id id = 0; id < cop_sim_nodes(sim); id++)
-        have += has_it(state, cast, id);
-    if (have < result.answered)
-        cop_sim_fail(sim, NAME, "%llu: %u answered, but %u have the bytes",
+        have += has_it(state, cast, id) && !is_named(&result, id);
+    if (have != result.answered)
+        cop_sim_fail(sim, NAME, "%llu: %u answered, but %u of them have the bytes",
                      (unsigned long long)token, (unsigned)result.answered,
                      (unsigned)have);
     for (uint32_t i = 0; i < result.failure_count; i++)

@@ -210,6 +210,19 @@ static void note_cast(struct state *state, struct cop_sim *sim, cop_id node,
     };
 }
 
+/* It completes, too, and nothing more is known of it here. */
+static void note_other(struct state *state, struct cop_sim *sim, cop_id node,
+                       uint64_t token)
+{
+    struct cast *cast = grow(sim, (void **)&state->casts, &state->cast_count,
+                             &state->cast_capacity, sizeof(*cast));
+    if (cast)
+        *cast = (struct cast){.node = node,
+                              .born = cop_sim_born_at(sim, node),
+                              .token = token,
+                              .other = true};
+}
+
 /* What a service may hear when it answers. */
 static void check_answer(struct cop_sim *sim, cop_id node,
                          const struct cop_request *request, int status)
@@ -239,6 +252,8 @@ static void on_submit(void *of, struct cop_sim *sim, cop_id node,
     }
     if (status != 0)
         return;
+    if (request->kind == COP_REQUEST_REPORT)
+        note_other(state, sim, node, request->token);
     if (request->kind == COP_REQUEST_GROUP)
         note_group(state, sim, node, request->coll);
     if (request->kind == COP_REQUEST_GROUP || request->kind == COP_REQUEST_GROUP_END ||
