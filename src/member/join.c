@@ -504,6 +504,12 @@ static bool card_is_sane(struct cop__bytes card)
            card.length - 1u - card.data[0] <= COP_ADDRESS_MAX;
 }
 
+/* Ids are promised one by one (promise_id): one that no view could have is nobody's. */
+static bool id_is_possible(const struct cop_node *node, cop_id id)
+{
+    return id < cop_view_slots(cop__member(node)->base) + COP__HOLES_MAX;
+}
+
 /* V15: of a view that I have, or that I know to have been committed. */
 static void condemn_former(struct cop_node *node, const struct cop_view *view,
                            const struct cop_header *header)
@@ -548,7 +554,7 @@ void cop__on_join(struct cop_node *node, const struct cop_frame *frame)
 {
     struct cop__msg_join message;
     if (cop__decode_join(frame->payload->data, frame->payload->length, &message) ||
-        !card_is_sane(message.card)) {
+        !card_is_sane(message.card) || !id_is_possible(node, frame->header.sender)) {
         COP__COUNT(node, ignored_malformed);
         return;
     }
