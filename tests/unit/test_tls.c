@@ -348,8 +348,8 @@ static uint32_t faults_until_empty(struct cop__limits *limits, cop__origin origi
                                    cop_time now)
 {
     uint32_t count = 0;
-    while (cop__limits_allow(limits, origin, now)) {
-        cop__limits_charge(limits, origin, COP__PRICE_FAULT, now);
+    while (cop__limits_admit(limits, origin, now)) {
+        cop__limits_charge(limits, origin, now);
         count++;
     }
     return count;
@@ -361,7 +361,7 @@ static void a_purse_empties_and_fills(void **state)
     cop_time now = 100 * COP_SEC;
     (void)state;
     assert_int_equal(faults_until_empty(&limits, origin_of(1), now), 64);
-    assert_true(cop__limits_allow(&limits, origin_of(2), now));
+    assert_true(cop__limits_admit(&limits, origin_of(2), now));
     /* A part of a price buys nothing. */
     assert_int_equal(faults_until_empty(&limits, origin_of(1), now + COP_SEC / 9), 0);
     now += COP_SEC;
@@ -385,8 +385,32 @@ static void offenders_are_remembered(void **state)
     (void)state;
     faults_until_empty(&limits, origin_of(0), now);
     for (uint32_t i = 1; i < 100000; i++)
-        cop__limits_charge(&limits, origin_of(i), COP__PRICE_END, now);
-    assert_false(cop__limits_allow(&limits, origin_of(0), now));
+        cop__limits_admit(&limits, origin_of(i), now);
+    assert_false(cop__limits_admit(&limits, origin_of(0), now));
+}
+
+static uint32_t admitted(struct cop__limits *limits, cop__origin origin, cop_time now)
+{
+    uint32_t count = 0;
+    while (count < 5000 && cop__limits_admit(limits, origin, now))
+        count++;
+    return count;
+}
+
+/* Before any of them has failed, and however they end: a purse for all, then so many a second. */
+static void many_at_once_pay_in_advance(void **state)
+{
+    struct cop__limits limits = {0};
+    cop_time now = 100 * COP_SEC;
+    (void)state;
+    uint32_t count = admitted(&limits, origin_of(1), now);
+    assert_int_equal(count, COP__PURSE_FULL - COP__PRICE_FAULT + 1);
+    now += COP_SEC;
+    assert_int_equal(admitted(&limits, origin_of(1), now), COP__PURSE_EACH_SEC);
+    /* Those that were good for something cost nothing in the end, and no more than that. */
+    for (uint32_t i = 0; i < 2 * count; i++)
+        cop__limits_refund(&limits, origin_of(1), now);
+    assert_int_equal(admitted(&limits, origin_of(1), now), count);
 }
 
 /* ---- over sockets ---------------------------------------------------------------- */
@@ -483,6 +507,7 @@ int main(void)
         cmocka_unit_test(a_changed_byte_is_found),
         cmocka_unit_test(a_purse_empties_and_fills),
         cmocka_unit_test(offenders_are_remembered),
+        cmocka_unit_test(many_at_once_pay_in_advance),
         cmocka_unit_test(a_member_with_another_key_is_refused),
         cmocka_unit_test(clear_and_encrypted_do_not_mix),
         cmocka_unit_test(a_rotation_loses_nothing),

@@ -386,13 +386,20 @@ void cop__peer_cooled(struct cop__peer *peer)
         peers->config.cooled(peers->config.context);
 }
 
+static struct cop__conn *find_outdated(const struct cop__peers *peers)
+{
+    struct cop__conn *conn = peers->first;
+    while (conn && cop__stream_is_current(&conn->stream))
+        conn = conn->next;
+    return conn;
+}
+
+/* From the start each time: what follows from the end of one may end others, too. */
 void cop__peers_renew(struct cop__peers *peers)
 {
-    for (struct cop__conn *conn = peers->first, *next; conn; conn = next) {
-        next = conn->next;
-        if (!cop__stream_is_current(&conn->stream))
-            cop__conn_renew(conn);
-    }
+    struct cop__conn *conn;
+    while ((conn = find_outdated(peers)))
+        cop__conn_renew(conn);
 }
 
 int cop__peers_cut(struct cop__peers *peers, cop_id id)
