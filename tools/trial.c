@@ -140,7 +140,7 @@ static void on_output(struct trial *trial, const struct cop_stream_event *event,
                       const struct cop_buf *result)
 {
     const struct trial_config *config = trial->config;
-    uint64_t counts[TRIAL_MEMBERS_MAX];
+    uint64_t counts[TRIAL_MEMBERS_MAX] = {0};
     uint64_t total = config->kind == TRIAL_SUM ? count_sums(trial, result, counts)
                                                : count_numbers(trial, result, counts);
     pthread_mutex_lock(&trial->mutex);

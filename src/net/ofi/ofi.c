@@ -581,8 +581,10 @@ void cop_ofi_destroy(struct cop_ofi *ofi, cop_time patience_ns)
     close_fid(ofi->queue ? &ofi->queue->fid : NULL);
     close_fid(ofi->addresses ? &ofi->addresses->fid : NULL);
     cop__host_destroy(ofi->host);
-    while (ofi->readings)
-        end_reading(ofi->readings);
+    for (struct reading *reading = ofi->readings, *next; reading; reading = next) {
+        next = reading->next;
+        end_reading(reading);
+    }
     for (uint32_t i = 0; i < ofi->slab_count; i++) {
         close_fid(ofi->slabs[i].region ? &ofi->slabs[i].region->fid : NULL);
         free(ofi->slabs[i].messages);
