@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "net/tcp/limits.h"
+#include "net/tcp/table.h"
 #include "net/tls/channel.h"
 #include "net/tls/keys.h"
 #include "net/tls/parts.h"
@@ -492,6 +493,49 @@ static void a_rotation_loses_nothing(void **state)
     cop__tls_destroy(tls);
 }
 
+static bool first_has_three(void *context)
+{
+    const struct world *world = context;
+    const struct side *a = &world->sides[0];
+    return a->ups[1] > 0 && a->ups[2] > 0 && a->ups[3] > 0;
+}
+
+static void cut_the_next(struct side *side, cop_id peer)
+{
+    if (side->id == 0 && peer == 1)
+        cop__peers_cut(side->peers, 2);
+}
+
+/* Making one connection anew may end another: the rest still is not left with a key that is
+ * no longer accepted. */
+static void a_rotation_leaves_nobody_out(void **state)
+{
+    struct cop__keys keys = {.step = COP__KEYS_ALONE};
+    (void)state;
+    struct world *world = world_create(AF_INET);
+    assert_int_equal(cop__key_make(&keys.use), 0);
+    struct cop__tls *tls = world->tls = make_tls(&keys);
+    struct side *a = world_open(world, 0, 3);
+    for (cop_id id = 1; id < WORLD_SIDES; id++) {
+        world_open(world, id, 4);
+        assert_int_equal(cop__peers_keep(a->peers, id), 0);
+    }
+    world_until(world, first_has_three, world);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(cop__keys_rotate(&keys), 0);
+    write_keys(&keys);
+    assert_int_equal(cop__tls_reload(tls, message, sizeof message), 0);
+    world->addresses[1].length = 0; /* it cannot be called again, and is down at once */
+    world->on_down = cut_the_next;
+    cop__peers_renew(a->peers);
+    assert_int_equal(side_downs(a, 1), 1);
+    assert_int_equal(side_downs(a, 2), 1);
+    for (struct cop__conn *conn = a->peers->first; conn; conn = conn->next)
+        assert_true(cop__stream_is_current(&conn->stream));
+    world_destroy(world);
+    cop__tls_destroy(tls);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -511,6 +555,7 @@ int main(void)
         cmocka_unit_test(a_member_with_another_key_is_refused),
         cmocka_unit_test(clear_and_encrypted_do_not_mix),
         cmocka_unit_test(a_rotation_loses_nothing),
+        cmocka_unit_test(a_rotation_leaves_nobody_out),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
