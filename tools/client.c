@@ -143,6 +143,17 @@ static ssize_t receive_plain(struct client *client, uint8_t *data, size_t length
 
 /* ---- both ------------------------------------------------------------------------ */
 
+/* Whether an agent that listens at this socket may know what is said to it: it is ours, or
+ * root's; root may talk to anybody. */
+static bool is_trusted(int fd)
+{
+    struct ucred peer;
+    socklen_t length = sizeof peer;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0)
+        return false;
+    return peer.uid == geteuid() || peer.uid == 0 || geteuid() == 0;
+}
+
 int client_open_address(const struct cop__address *address, struct cop__tls *tls,
                         struct client *out, char *message, size_t size)
 {
@@ -157,8 +168,9 @@ int client_open_address(const struct cop__address *address, struct cop__tls *tls
         return error == EACCES || error == EPERM ? COP_EREFUSED : COP_EIO;
     }
     struct client client = {.fd = fd};
-    int error = 0;
-    if (tls != NULL && address->storage.ss_family != AF_UNIX)
+    bool is_unix = address->storage.ss_family == AF_UNIX;
+    int error = is_unix && !is_trusted(fd) ? COP_EREFUSED : 0;
+    if (tls != NULL && !is_unix)
         error = open_line(&client, tls, message, size);
     if (error)
         client_close(&client);

@@ -89,7 +89,8 @@ void stacks_hosts_fini(struct stack_hosts *hosts)
 int stacks_join(const struct stack_hosts *hosts, struct cop_buf **out)
 {
     const struct cop_filter *filter = cop_filter_find("stacks");
-    struct cop_buf *empty = NULL, **trees = calloc(hosts->count + 1, sizeof *trees);
+    struct cop_buf *empty = NULL,
+                   **trees = calloc(hosts->count + 1, sizeof(struct cop_buf *));
     uint32_t count = 0;
     int error = trees ? cop_filter_init(filter, "text", "", &empty) : COP_ENOMEM;
     for (; !error && count < hosts->count; count += !error)

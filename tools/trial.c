@@ -162,7 +162,7 @@ static void on_output(struct trial *trial, const struct cop_stream_event *event,
                       const struct cop_buf *result)
 {
     const struct trial_config *config = trial->config;
-    uint64_t counts[TRIAL_MEMBERS_MAX];
+    uint64_t counts[TRIAL_MEMBERS_MAX] = {0};
     if (event->complete)
         wait_for_beginners(trial);
     uint64_t total = config->kind == TRIAL_SUM ? count_sums(trial, result, counts)

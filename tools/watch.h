@@ -62,8 +62,8 @@ void watches_closed(struct watches *watches, const struct session *session);
 
 /* ---- watch_front.c: for watch.c -------------------------------------------------- */
 
-/* What a desk says to one of the front-ends here. */
-void watch_front_hear(void *watches, const struct cop__said *said);
+/* What a desk says to one of the front-ends here; `context`: the watches. */
+void watch_front_hear(void *context, const struct cop__said *said);
 bool watch_front_is_heard(const struct watches *watches, uint64_t stream, cop_id from,
                           cop_incarnation incarnation);
 void watch_fronts_view(struct watches *watches, const struct cop_view *view);

@@ -19,8 +19,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-extern char **environ;
-
 /* A root keeps a stream that nobody has asked after for so many of its intervals, and for no
  * less than this: then its front-end died with the root before. */
 #define ABANDONED_NS (30 * COP_SEC)

@@ -105,6 +105,10 @@ static uint32_t role_of_joiner(const struct draft *draft,
 static void add_joiner(struct draft *draft, const struct cop__joiner *joiner)
 {
     cop_incarnation known = cop_view_incarnation(draft->base, joiner->id);
+    /* The base may have become another one since it asked; one who does not fit into this
+     * one must not keep all others from it. */
+    if (joiner->id >= cop_view_slots(draft->base) + COP__HOLES_MAX)
+        return;
     if (!joiner->ready || joiner->incarnation <= known ||
         cop__roster_has_lost(draft->node, joiner->id, joiner->incarnation))
         return;

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -72,15 +73,26 @@ static bool is_encrypted(const struct cop__gather *gather, int fd)
             family != AF_UNIX);
 }
 
+/* The one that has waited longest makes room: it had the most time to say something. */
+static void make_room(struct cop__gather *gather)
+{
+    close_guest(&gather->guests[0]);
+    gather->guest_count--;
+    memmove(gather->guests, gather->guests + 1,
+            gather->guest_count * sizeof *gather->guests);
+}
+
 void cop__gather_guest(struct cop__gather *gather, int fd)
 {
     struct guest guest = {.fd = fd};
-    if (gather->guest_count == GUESTS ||
-        (is_encrypted(gather, fd) &&
-         cop__channel_create(gather->config.tls, true, &guest.channel) != 0))
+    if (is_encrypted(gather, fd) &&
+        cop__channel_create(gather->config.tls, true, &guest.channel) != 0) {
         close(fd);
-    else
-        gather->guests[gather->guest_count++] = guest;
+        return;
+    }
+    if (gather->guest_count == GUESTS)
+        make_room(gather);
+    gather->guests[gather->guest_count++] = guest;
 }
 
 /* 1: it has proved to be one of us. 0: it may yet. Otherwise it is not. */

@@ -46,8 +46,10 @@ int cop__listen_unix(const char *path)
     int fd = socket(AF_UNIX, SOCKET_FLAGS, 0);
     if (fd < 0)
         return -errno;
-    /* By mask and not by chmod afterwards: private from its first moment on. */
-    mode_t mask = umask(0177);
+    /* Private from its first moment on: the file gets the mode that the socket has. Not by
+     * the mask, which all threads of a program share. */
+    if (fchmod(fd, 0600) != 0)
+        return close_with(fd, errno);
     int failed = bind(fd, (const struct sockaddr *)&address, sizeof address);
     int error = errno;
     if (failed && error == EADDRINUSE && is_abandoned(&address)) {
@@ -55,7 +57,6 @@ int cop__listen_unix(const char *path)
         failed = bind(fd, (const struct sockaddr *)&address, sizeof address);
         error = errno;
     }
-    umask(mask);
     if (failed)
         return close_with(fd, error);
     return listen(fd, BACKLOG) == 0 ? fd : close_with(fd, errno);

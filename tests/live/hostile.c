@@ -231,6 +231,7 @@ int main(int argc, char **argv)
         .idle_close_ns = 60 * COP_SEC,
         .handshake_timeout_ns = 10 * COP_SEC,
         .strangers_max = 16,
+        .acquaintances_max = UINT32_MAX,
         .address = on_address,
         .address_context = &hostile,
         .event = on_event,

@@ -72,7 +72,7 @@ int hall_rpc(struct hall *hall, uint32_t i, const struct cop_call *call);
 /* Makes one step by step, and waits for its end; or what cop_bcast_send says. */
 int hall_bcast(struct hall *hall, uint32_t i, const struct cop_call *call);
 void hall_until_ended(struct hall *hall);
-void hall_until(struct hall *hall, bool (*is_so)(struct hall *hall));
+void hall_until(struct hall *hall, bool (*what)(struct hall *hall));
 /* How a member failed in the last result; 0: it did not. */
 int hall_failure(const struct hall *hall, cop_id node, enum cop_phase *phase,
                  cop_id *at);

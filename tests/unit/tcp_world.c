@@ -146,7 +146,7 @@ static void on_line(void *context, enum cop_log_level level, const char *line)
 static int on_address(void *context, cop_id id, struct cop__address *out)
 {
     struct world *world = context;
-    if (world->addresses[id].length == 0)
+    if (id >= WORLD_SIDES || world->addresses[id].length == 0)
         return COP_ENOENT;
     *out = world->addresses[id];
     return 0;
@@ -155,7 +155,7 @@ static int on_address(void *context, cop_id id, struct cop__address *out)
 static int on_name(void *context, cop_id id, char *out, size_t size)
 {
     const struct world *world = context;
-    if (world->names[id] == NULL)
+    if (id >= WORLD_SIDES || world->names[id] == NULL)
         return COP_ENOENT;
     snprintf(out, size, "%s", world->names[id]);
     return 0;
@@ -164,7 +164,7 @@ static int on_name(void *context, cop_id id, char *out, size_t size)
 static cop_incarnation on_known(void *context, cop_id id)
 {
     const struct side *side = context;
-    return side->known[id];
+    return id < WORLD_SIDES ? side->known[id] : 0;
 }
 
 /* Promise 4 (once, in order, unharmed) and promise 7 (PEER_UP comes first). */
@@ -188,6 +188,10 @@ static void on_event(void *context, const struct cop_event *event)
 {
     struct side *side = context;
     cop_id peer = event->peer;
+    if (peer >= WORLD_SIDES) {
+        side->others += event->kind == COP_EVENT_PEER_UP;
+        return;
+    }
     switch (event->kind) {
     case COP_EVENT_PEER_UP:
         side->ups[peer]++;
@@ -197,6 +201,8 @@ static void on_event(void *context, const struct cop_event *event)
         break;
     case COP_EVENT_PEER_DOWN:
         side->downs[peer][event->why]++;
+        if (side->world->on_down != NULL)
+            side->world->on_down(side, peer);
         break;
     case COP_EVENT_RECV:
         on_frame(side, peer, event->frame);
@@ -225,7 +231,7 @@ struct side *world_open(struct world *world, cop_id id, cop_incarnation incarnat
     side->clock.context = side;
     snprintf(name, sizeof name, "%u", (unsigned)id);
     struct cop__peers_config config = {
-        .identity = {{world->cluster}, 1, id, incarnation, world->view, false},
+        .identity = {{world->cluster}, 1, id, incarnation, world->view, world->is_open},
         .clock = &side->clock,
         .loop = &world->loop,
         .tls = world->tls,
@@ -237,6 +243,7 @@ struct side *world_open(struct world *world, cop_id id, cop_incarnation incarnat
         .patient_until = world->patience_ns ? cop__clock_now() + world->patience_ns : 0,
         .handshake_timeout_ns = or_never(world->handshake_timeout_ns),
         .strangers_max = world->strangers_max ? world->strangers_max : 100,
+        .acquaintances_max = 64,
         .address = on_address,
         .address_context = world,
         .name_of = on_name,

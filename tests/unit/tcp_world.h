@@ -33,6 +33,7 @@ struct side {
     cop_incarnation lives[WORLD_SIDES]; /* as PEER_UP said */
     cop_incarnation known[WORLD_SIDES]; /* as if somebody had told */
     uint32_t chokes, relieves;          /* SENT above and below the limit */
+    uint32_t others;                    /* PEER_UP of ids that are no side */
     struct cop_log log;
     uint32_t lines;
     char line[256]; /* the last one */
@@ -57,6 +58,9 @@ struct world {
     cop_time patience_ns; /* D15 */
     uint32_t strangers_max;
     uint8_t cluster;
+    bool is_open; /* whoever calls may be a member */
+    /* What a node might do when it hears of it; may be NULL. */
+    void (*on_down)(struct side *side, cop_id peer);
 };
 
 /* AF_UNIX, AF_INET, or AF_INET with a key that all sides have. */

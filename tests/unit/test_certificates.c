@@ -21,6 +21,7 @@
 
 #include "net/tls/channel.h"
 #include "tcp_world.h"
+#include "wire/header.h"
 #include "wire/messages.h"
 
 /* ---- files ----------------------------------------------------------------------- */
@@ -311,6 +312,50 @@ static void an_id_is_kept_for_its_owner(void **state)
     }
 }
 
+/* A JOIN that is to be passed on, as `name`; given away. */
+static struct cop_buf *wrap_join(const char *name, cop_id sender)
+{
+    uint8_t card[32] = {(uint8_t)strlen(name)}, bytes[256];
+    memcpy(card + 1, name, strlen(name));
+    struct cop__msg_join join = {.card = {card, (uint32_t)strlen(name) + 1}};
+    struct cop_buf *payload = cop__encode_join(&join);
+    struct cop_header header = {
+        .kind = COP__KIND_JOIN, .sender = sender, .length = payload->length};
+    cop__header_encode(&header, bytes);
+    memcpy(bytes + COP__HEADER_SIZE, payload->data, payload->length);
+    struct cop__msg_relay relay = {
+        .frame = {bytes, COP__HEADER_SIZE + payload->length}};
+    cop_buf_unref(payload);
+    return cop__encode_relay(&relay);
+}
+
+/* Who would join by another's name is not passed on to a root that cannot see who it is. What
+ * the world's sides do not expect as a frame must not come. */
+static void a_name_is_asked_for_on_the_way(void **state)
+{
+    (void)state;
+    struct world *world = world_create(AF_INET);
+    struct cop__tls *alpha = make_tls("alpha"), *mallory = make_tls("mallory");
+    world->tls = alpha;
+    struct side *a = world_open(world, 0, 3);
+    world->tls = mallory;
+    struct side *m = world_open(world, 2, 1000);
+    struct cop_frame frame = {.header = {.kind = COP__KIND_RELAY,
+                                         .sender = 2,
+                                         .sender_incarnation = 1000,
+                                         .receiver_incarnation = 3},
+                              .payload = wrap_join("beta.example", 2)};
+    frame.header.length = frame.payload->length;
+    assert_int_equal(cop__peers_send(m->peers, 0, &frame), 0);
+    cop_buf_unref(frame.payload);
+    side_send(m, 0, COP__KIND_NEWS, 3, 100);
+    world_until(world, first_has_all_of_third, world);
+    assert_int_equal(a->stats.refused_unproven, 1);
+    world_destroy(world);
+    cop__tls_destroy(alpha);
+    cop__tls_destroy(mallory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -319,6 +364,7 @@ int main(void)
         cmocka_unit_test(a_handshake_does_not_outlive_its_authority),
         cmocka_unit_test(there_is_one_opening),
         cmocka_unit_test(an_id_is_kept_for_its_owner),
+        cmocka_unit_test(a_name_is_asked_for_on_the_way),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

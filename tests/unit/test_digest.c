@@ -80,8 +80,8 @@ static void blocks_are_told_apart(void **state)
         block[bit / 8] ^= (uint8_t)(1u << bit % 8);
     }
     check_distinct(changed, 1 + 8 * 100);
-    for (uint8_t i = 0; i < sizeof block; i++)
-        block[i] = i;
+    for (size_t i = 0; i < sizeof block; i++)
+        block[i] = (uint8_t)i;
     /* Words that change their places, also from one of the streams to another. */
     values[0] = digest_of_block(block, 128);
     for (size_t i = 1; i < 16; i++) {

@@ -336,7 +336,8 @@ static void test_quantiles_are_within_their_bound(void **state)
 /* Many values at once, folded pair by pair: a state grows with each. */
 static void give_many(struct world *world, uint64_t first, uint64_t last)
 {
-    struct cop_buf **states = calloc(last - first + 1, sizeof *states), *folded;
+    struct cop_buf **states = calloc(last - first + 1, sizeof(struct cop_buf *)),
+                   *folded;
     uint32_t count = 0;
     assert_non_null(states);
     states[count++] = cop_buf_ref(world->state);

@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <string.h>
 /* cmocka wants these first */
 #include <cmocka.h>
 
@@ -173,6 +174,63 @@ static void test_a_life_that_never_was(void **state)
     solo_destroy(solo);
 }
 
+/* Somebody asks to be let in, in the view of now. */
+static void ask_to_join(struct solo *solo, cop_id id)
+{
+    static const uint8_t card[] = {1, 'x'};
+    struct cop_ballot ballot = cop_view_ballot(solo->view);
+    struct cop__msg_join join = {.epoch = ballot.epoch,
+                                 .root = ballot.root,
+                                 .incarnation = ballot.incarnation,
+                                 .card = {card, sizeof card}};
+    solo_recv(solo, id, COP__KIND_JOIN, cop__encode_join(&join));
+}
+
+/* Who asks as an id that no view could have is not let in, and holds up nobody else: neither
+ * a death nor whoever comes as the next. */
+static void test_far_joiner(void **state)
+{
+    static const struct cop_detect connections;
+    static const cop_id far[] = {COP_MEMBERS_MAX - 1, 5 + COP__HOLES_MAX};
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct solo *solo = solo_create(5, 0, &connections, COP_QUORUM_MAJORITY);
+        ask_to_join(solo, far[i]);
+        solo_run(solo, solo->now + COP_SEC);
+        assert_int_equal(solo_sent(solo, COP__KIND_ASK, COP_ID_NONE), 0);
+        assert_int_equal(solo->stats.ignored_malformed, 1);
+        ask_to_join(solo, 5);
+        solo_down(solo, 4, COP_DOWN_REFUSED);
+        solo_run(solo, solo->now + COP_SEC);
+        assert_true(solo_sent(solo, COP__KIND_ASK, 5) > 0);
+        solo_destroy(solo);
+    }
+}
+
+/* Names end where strings end, and are for people to read. */
+static void test_names_of_joiners(void **state)
+{
+    static const struct cop_detect connections;
+    static const char *const names[] = {"n1\0x", "x\033[2J", "x\n", "x\177", "\001"};
+    static const uint8_t lengths[] = {4, 5, 2, 2, 1};
+    (void)state;
+    struct solo *solo = solo_create(5, 0, &connections, COP_QUORUM_MAJORITY);
+    struct cop_ballot ballot = cop_view_ballot(solo->view);
+    for (uint32_t i = 0; i < 5; i++) {
+        uint8_t card[8] = {lengths[i]};
+        memcpy(card + 1, names[i], lengths[i]);
+        struct cop__msg_join join = {.epoch = ballot.epoch,
+                                     .root = ballot.root,
+                                     .incarnation = ballot.incarnation,
+                                     .card = {card, lengths[i] + 1u}};
+        solo_recv(solo, 5 + i, COP__KIND_JOIN, cop__encode_join(&join));
+        assert_int_equal(solo->stats.ignored_malformed, i + 1);
+    }
+    solo_run(solo, solo->now + COP_SEC);
+    assert_int_equal(solo_sent(solo, COP__KIND_ASK, COP_ID_NONE), 0);
+    solo_destroy(solo);
+}
+
 /* A view costs by what it says, not by what it leaves out. */
 static void test_far_ids(void **state)
 {
@@ -202,6 +260,8 @@ int main(void)
         cmocka_unit_test(test_no_status),
         cmocka_unit_test(test_a_life_that_never_was),
         cmocka_unit_test(test_far_ids),
+        cmocka_unit_test(test_far_joiner),
+        cmocka_unit_test(test_names_of_joiners),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/random.h"
+#include "net/tcp/table.h"
 #include "tcp_world.h"
 #include "wire/messages.h"
 
@@ -259,6 +260,33 @@ static void of_many_strangers_the_oldest_goes(void **state)
     world_destroy(world);
 }
 
+/* Whoever has the key may call under any id. Those who have gone, and whom nobody knows, are
+ * not remembered for ever; the others are. */
+static void of_many_callers_some_are_forgotten(void **state)
+{
+    (void)state;
+    struct world *world = world_create(AF_UNIX);
+    world->is_open = true;
+    world_open(world, 0, 3);
+    struct side *b = world_open(world, 1, 4);
+    talk(world);
+    for (uint32_t i = 0; i < 500; i++) {
+        struct cop__identity identity = {{0}, 1, 100 + i, 7, world->view, true};
+        struct cop__acquaintance acquaintance;
+        uint8_t bytes[COP__GREETING_MAX];
+        cop__acquaintance_init(&acquaintance);
+        size_t length = cop__hello_write(&identity, 1, &acquaintance, false, bytes);
+        int fd = world_dial(world, 1);
+        assert_int_equal(send(fd, bytes, length, MSG_NOSIGNAL), length);
+        world_until_count(world, &b->others, i + 1);
+        close(fd);
+    }
+    world_turn(world);
+    assert_true(b->peers->table.count <= 64);
+    assert_undisturbed(world);
+    world_destroy(world);
+}
+
 /* ---- descriptors ----------------------------------------------------------------- */
 
 /* No more descriptors than are open now, plus `more`. */
@@ -452,6 +480,7 @@ int main(void)
         cmocka_unit_test(a_slow_handshake_is_taken),
         cmocka_unit_test(who_says_nothing_is_cut),
         cmocka_unit_test(of_many_strangers_the_oldest_goes),
+        cmocka_unit_test(of_many_callers_some_are_forgotten),
         cmocka_unit_test(no_descriptor_to_accept_with),
         cmocka_unit_test(no_descriptor_to_connect_with),
         cmocka_unit_test(only_what_nobody_needs_ages),

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "net/tcp/limits.h"
+#include "net/tcp/table.h"
 #include "net/tls/channel.h"
 #include "net/tls/keys.h"
 #include "net/tls/parts.h"
@@ -348,8 +349,8 @@ static uint32_t faults_until_empty(struct cop__limits *limits, cop__origin origi
                                    cop_time now)
 {
     uint32_t count = 0;
-    while (cop__limits_allow(limits, origin, now)) {
-        cop__limits_charge(limits, origin, COP__PRICE_FAULT, now);
+    while (cop__limits_admit(limits, origin, now)) {
+        cop__limits_charge(limits, origin, now);
         count++;
     }
     return count;
@@ -361,7 +362,7 @@ static void a_purse_empties_and_fills(void **state)
     cop_time now = 100 * COP_SEC;
     (void)state;
     assert_int_equal(faults_until_empty(&limits, origin_of(1), now), 64);
-    assert_true(cop__limits_allow(&limits, origin_of(2), now));
+    assert_true(cop__limits_admit(&limits, origin_of(2), now));
     /* A part of a price buys nothing. */
     assert_int_equal(faults_until_empty(&limits, origin_of(1), now + COP_SEC / 9), 0);
     now += COP_SEC;
@@ -385,8 +386,32 @@ static void offenders_are_remembered(void **state)
     (void)state;
     faults_until_empty(&limits, origin_of(0), now);
     for (uint32_t i = 1; i < 100000; i++)
-        cop__limits_charge(&limits, origin_of(i), COP__PRICE_END, now);
-    assert_false(cop__limits_allow(&limits, origin_of(0), now));
+        cop__limits_admit(&limits, origin_of(i), now);
+    assert_false(cop__limits_admit(&limits, origin_of(0), now));
+}
+
+static uint32_t admitted(struct cop__limits *limits, cop__origin origin, cop_time now)
+{
+    uint32_t count = 0;
+    while (count < 5000 && cop__limits_admit(limits, origin, now))
+        count++;
+    return count;
+}
+
+/* Before any of them has failed, and however they end: a purse for all, then so many a second. */
+static void many_at_once_pay_in_advance(void **state)
+{
+    struct cop__limits limits = {0};
+    cop_time now = 100 * COP_SEC;
+    (void)state;
+    uint32_t count = admitted(&limits, origin_of(1), now);
+    assert_int_equal(count, COP__PURSE_FULL - COP__PRICE_FAULT + 1);
+    now += COP_SEC;
+    assert_int_equal(admitted(&limits, origin_of(1), now), COP__PURSE_EACH_SEC);
+    /* Those that were good for something cost nothing in the end, and no more than that. */
+    for (uint32_t i = 0; i < 2 * count; i++)
+        cop__limits_refund(&limits, origin_of(1), now);
+    assert_int_equal(admitted(&limits, origin_of(1), now), count);
 }
 
 /* ---- over sockets ---------------------------------------------------------------- */
@@ -468,6 +493,49 @@ static void a_rotation_loses_nothing(void **state)
     cop__tls_destroy(tls);
 }
 
+static bool first_has_three(void *context)
+{
+    const struct world *world = context;
+    const struct side *a = &world->sides[0];
+    return a->ups[1] > 0 && a->ups[2] > 0 && a->ups[3] > 0;
+}
+
+static void cut_the_next(struct side *side, cop_id peer)
+{
+    if (side->id == 0 && peer == 1)
+        cop__peers_cut(side->peers, 2);
+}
+
+/* Making one connection anew may end another: the rest still is not left with a key that is
+ * no longer accepted. */
+static void a_rotation_leaves_nobody_out(void **state)
+{
+    struct cop__keys keys = {.step = COP__KEYS_ALONE};
+    (void)state;
+    struct world *world = world_create(AF_INET);
+    assert_int_equal(cop__key_make(&keys.use), 0);
+    struct cop__tls *tls = world->tls = make_tls(&keys);
+    struct side *a = world_open(world, 0, 3);
+    for (cop_id id = 1; id < WORLD_SIDES; id++) {
+        world_open(world, id, 4);
+        assert_int_equal(cop__peers_keep(a->peers, id), 0);
+    }
+    world_until(world, first_has_three, world);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(cop__keys_rotate(&keys), 0);
+    write_keys(&keys);
+    assert_int_equal(cop__tls_reload(tls, message, sizeof message), 0);
+    world->addresses[1].length = 0; /* it cannot be called again, and is down at once */
+    world->on_down = cut_the_next;
+    cop__peers_renew(a->peers);
+    assert_int_equal(side_downs(a, 1), 1);
+    assert_int_equal(side_downs(a, 2), 1);
+    for (struct cop__conn *conn = a->peers->first; conn; conn = conn->next)
+        assert_true(cop__stream_is_current(&conn->stream));
+    world_destroy(world);
+    cop__tls_destroy(tls);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -483,9 +551,11 @@ int main(void)
         cmocka_unit_test(a_changed_byte_is_found),
         cmocka_unit_test(a_purse_empties_and_fills),
         cmocka_unit_test(offenders_are_remembered),
+        cmocka_unit_test(many_at_once_pay_in_advance),
         cmocka_unit_test(a_member_with_another_key_is_refused),
         cmocka_unit_test(clear_and_encrypted_do_not_mix),
         cmocka_unit_test(a_rotation_loses_nothing),
+        cmocka_unit_test(a_rotation_leaves_nobody_out),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -412,7 +412,11 @@ static int ask_for(struct cop_ofi *ofi, const char *provider, const char *node,
     hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
     if (provider != NULL)
         hints->fabric_attr->prov_name = strdup(provider);
-    int error = fi_getinfo(API, node, NULL, node ? FI_SOURCE : 0, hints, &ofi->info);
+    /* Without a name any provider would do. */
+    int error =
+        provider != NULL && hints->fabric_attr->prov_name == NULL
+            ? -FI_ENOMEM
+            : fi_getinfo(API, node, NULL, node ? FI_SOURCE : 0, hints, &ofi->info);
     fi_freeinfo(hints);
     return error;
 }
@@ -426,13 +430,13 @@ static int find_provider(struct cop_ofi *ofi, const char *provider, const char *
     ofi->has_reads = error == 0;
     if (error != 0)
         error = ask_for(ofi, provider, node, FI_MSG);
-    if (error != 0)
-        return cop__say(
-            COP_ENOENT, why, size,
-            "libfabric has no reliable datagrams by '%s' here: %s (`fi_info -l` "
-            "lists what there is)",
-            provider ? provider : "any provider", fi_strerror(-error));
-    return 0;
+    if (error == 0)
+        return 0;
+    cop__say(COP_ENOENT, why, size,
+             "libfabric has no reliable datagrams by '%s' here: %s (`fi_info -l` "
+             "lists what there is)",
+             provider ? provider : "any provider", fi_strerror(-error));
+    return COP_ENOENT;
 }
 
 static int open_endpoint(struct cop_ofi *ofi)
@@ -577,8 +581,10 @@ void cop_ofi_destroy(struct cop_ofi *ofi, cop_time patience_ns)
     close_fid(ofi->queue ? &ofi->queue->fid : NULL);
     close_fid(ofi->addresses ? &ofi->addresses->fid : NULL);
     cop__host_destroy(ofi->host);
-    while (ofi->readings)
-        end_reading(ofi->readings);
+    for (struct reading *reading = ofi->readings, *next; reading; reading = next) {
+        next = reading->next;
+        end_reading(reading);
+    }
     for (uint32_t i = 0; i < ofi->slab_count; i++) {
         close_fid(ofi->slabs[i].region ? &ofi->slabs[i].region->fid : NULL);
         free(ofi->slabs[i].messages);

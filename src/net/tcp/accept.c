@@ -55,7 +55,7 @@ static void say_foreign(struct cop__peers *peers)
 
 static void take(struct cop__peers *peers, int fd, cop__origin origin)
 {
-    if (!cop__limits_allow(&peers->limits, origin, cop__clock_now())) {
+    if (!cop__limits_admit(&peers->limits, origin, cop__clock_now())) {
         say_too_often(peers, origin);
         close(fd);
         return;

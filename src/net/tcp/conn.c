@@ -68,12 +68,14 @@ static bool is_outsider(const struct cop__conn *conn)
 static void settle_account(struct cop__conn *conn)
 {
     struct cop__limits *limits = &conn->peers->limits;
+    if (conn->origin == 0)
+        return;
     if (conn->state == COP__CONN_OPEN)
         cop__limits_leave(limits, conn->origin);
     else if (conn->is_guilty)
-        cop__limits_charge(limits, conn->origin, COP__PRICE_FAULT, cop__clock_now());
-    else if (!conn->is_wise)
-        cop__limits_charge(limits, conn->origin, COP__PRICE_END, cop__clock_now());
+        cop__limits_charge(limits, conn->origin, cop__clock_now());
+    else if (conn->is_wise)
+        cop__limits_refund(limits, conn->origin, cop__clock_now());
 }
 
 /* Nothing may find it any more. */
@@ -241,6 +243,7 @@ static void open_conn(struct cop__conn *conn, struct cop__peer *peer)
     struct cop__peers *peers = conn->peers;
     peers->strangers -= conn->state == COP__CONN_STRANGER;
     cop__limits_enter(&peers->limits, conn->origin, cop__clock_now());
+    cop__limits_refund(&peers->limits, conn->origin, cop__clock_now());
     cop__alarm_stop(peers->config.clock, &conn->alarm);
     cop__alarm_stop(peers->config.clock, &peer->again);
     conn->state = COP__CONN_OPEN;
@@ -300,6 +303,9 @@ static enum cop__refusal admit(struct cop__conn *conn, const struct cop__item *i
         return COP__REFUSE_STALE; /* no memory: it may try again */
     if (peer->open && !cop__conn_is_itself(peer->open, peer->id))
         cop__conn_expel(peer->open);
+    /* That may have called the member, found no descriptor, and taken this one's. */
+    if (conn->state != COP__CONN_STRANGER)
+        return COP__REFUSE_STALE;
     cop_incarnation known = config->known(config->context, greeting.sender);
     refusal = cop__hello_admit(&config->identity, &peer->acquaintance, known,
                                attempt_of(peer), &greeting);
@@ -323,6 +329,8 @@ COP__COLD static void on_hello(struct cop__conn *conn, const struct cop__item *i
     struct cop__peer *peer = NULL;
     uint8_t bytes[COP__GREETING_MAX];
     enum cop__refusal refusal = admit(conn, item, &peer);
+    if (conn->state != COP__CONN_STRANGER)
+        return;
     if (refusal != COP__REFUSE_NONE) {
         refuse_life(conn, refusal,
                     refusal == COP__REFUSE_INCARNATION ? latest_of(peer) : 0);

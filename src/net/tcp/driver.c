@@ -20,6 +20,8 @@
 #define HANDSHAKE_TIMEOUT (10 * COP_SEC)
 #define IDLE_CLOSE (60 * COP_SEC)
 #define STRANGERS_MAX 1024u
+/* As many ids as can be promised (view.h); what was said with them matters for a while. */
+#define ACQUAINTANCES_MAX 65536u
 /* So long callbacks may keep back what they have submitted. */
 #define TELLING (100 * COP_USEC)
 
@@ -488,6 +490,7 @@ static struct cop__peers_config peers_config(struct cop__tcp *tcp)
         out.patient_until = cop__clock_now() + config->detect.patience_ns;
     out.strangers_max =
         config->connections_max ? config->connections_max : STRANGERS_MAX;
+    out.acquaintances_max = ACQUAINTANCES_MAX;
     return out;
 }
 

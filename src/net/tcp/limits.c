@@ -59,10 +59,9 @@ static int32_t units_at(const struct cop__purse *purse, cop_time now)
     return units < COP__PURSE_FULL ? units : COP__PURSE_FULL;
 }
 
-static const struct cop__purse *find(const struct cop__limits *limits,
-                                     cop__origin origin)
+static struct cop__purse *find(struct cop__limits *limits, cop__origin origin)
 {
-    const struct cop__purse *set = limits->purses[set_of(origin)];
+    struct cop__purse *set = limits->purses[set_of(origin)];
     for (uint32_t i = 0; i < COP__LIMITS_WAYS; i++)
         if (set[i].origin == origin)
             return &set[i];
@@ -99,25 +98,51 @@ static int32_t price_of(const struct cop__purse *purse, int32_t price)
     return purse->members > 0 && price > COP__PRICE_MEMBER ? COP__PRICE_MEMBER : price;
 }
 
-/* Who could not pay for a fault is not let in: or each unit would be one. */
-bool cop__limits_allow(const struct cop__limits *limits, cop__origin origin,
-                       cop_time now)
+/* What is less than a unit stays to be gained: or who pays often gains nothing. */
+static void refill(struct cop__purse *purse, cop_time now)
 {
-    const struct cop__purse *purse = origin != 0 ? find(limits, origin) : NULL;
-    return purse == NULL || units_at(purse, now) >= price_of(purse, COP__PRICE_FAULT);
+    int32_t units = units_at(purse, now);
+    if (units == COP__PURSE_FULL)
+        purse->filled = now;
+    else
+        purse->filled +=
+            (cop_time)(units - purse->units) * (COP_SEC / COP__PURSE_EACH_SEC);
+    purse->units = units;
 }
 
-void cop__limits_charge(struct cop__limits *limits, cop__origin origin, int32_t price,
-                        cop_time now)
+/* A debt would outlast the offence. */
+static void pay(struct cop__purse *purse, int32_t price, cop_time now)
+{
+    refill(purse, now);
+    int32_t left = purse->units - price;
+    purse->units = left < 0 ? 0 : left < COP__PURSE_FULL ? left : COP__PURSE_FULL;
+}
+
+/* Who could not pay for a fault is not let in: or each unit would be one. */
+bool cop__limits_admit(struct cop__limits *limits, cop__origin origin, cop_time now)
+{
+    if (origin == 0)
+        return true;
+    struct cop__purse *purse = get(limits, origin, now);
+    if (units_at(purse, now) < price_of(purse, COP__PRICE_FAULT))
+        return false;
+    pay(purse, COP__PRICE_END, now);
+    return true;
+}
+
+void cop__limits_charge(struct cop__limits *limits, cop__origin origin, cop_time now)
 {
     if (origin == 0)
         return;
     struct cop__purse *purse = get(limits, origin, now);
-    purse->units = units_at(purse, now);
-    purse->filled = now;
-    price = price_of(purse, price);
-    /* A debt would outlast the offence. */
-    purse->units = purse->units > price ? purse->units - price : 0;
+    pay(purse, price_of(purse, COP__PRICE_FAULT) - COP__PRICE_END, now);
+}
+
+void cop__limits_refund(struct cop__limits *limits, cop__origin origin, cop_time now)
+{
+    struct cop__purse *purse = origin != 0 ? find(limits, origin) : NULL;
+    if (purse != NULL)
+        pay(purse, -COP__PRICE_END, now);
 }
 
 void cop__limits_enter(struct cop__limits *limits, cop__origin origin, cop_time now)
@@ -128,8 +153,7 @@ void cop__limits_enter(struct cop__limits *limits, cop__origin origin, cop_time 
 
 void cop__limits_leave(struct cop__limits *limits, cop__origin origin)
 {
-    struct cop__purse *set = limits->purses[set_of(origin)];
-    for (uint32_t i = 0; origin != 0 && i < COP__LIMITS_WAYS; i++)
-        if (set[i].origin == origin && set[i].members > 0)
-            set[i].members--;
+    struct cop__purse *purse = origin != 0 ? find(limits, origin) : NULL;
+    if (purse != NULL && purse->members > 0)
+        purse->members--;
 }

@@ -12,6 +12,9 @@
  * somebody has proved to be a member pays a sixteenth: a neighbour's nonsense must not keep
  * a member out for long.
  *
+ * A little is paid when a connection comes, and given back when it was good for something:
+ * or as many as one likes could come at the same moment, while none has failed yet.
+ *
  * A fixed number of addresses is remembered. Where there is no room, the one with the
  * fullest purse, which has the least to be forgotten, goes. No I/O, no clock.
  */
@@ -41,12 +44,12 @@ struct cop__limits {
     struct cop__purse purses[COP__LIMITS_SETS][COP__LIMITS_WAYS];
 };
 
-/* Whether a connection from there is looked at. */
-bool cop__limits_allow(const struct cop__limits *limits, cop__origin origin,
-                       cop_time now);
-/* One from there came to nothing. */
-void cop__limits_charge(struct cop__limits *limits, cop__origin origin, int32_t price,
-                        cop_time now);
+/* Whether a connection from there is looked at; if so, it has paid COP__PRICE_END. */
+bool cop__limits_admit(struct cop__limits *limits, cop__origin origin, cop_time now);
+/* It came to nothing, by its own fault: it pays the rest of COP__PRICE_FAULT. */
+void cop__limits_charge(struct cop__limits *limits, cop__origin origin, cop_time now);
+/* It was good for something: what it has paid is given back. */
+void cop__limits_refund(struct cop__limits *limits, cop__origin origin, cop_time now);
 /* A connection from there is a member's; it no longer is. */
 void cop__limits_enter(struct cop__limits *limits, cop__origin origin, cop_time now);
 void cop__limits_leave(struct cop__limits *limits, cop__origin origin);

@@ -37,6 +37,43 @@ static void destroy_peer(struct cop__peer *peer)
     free(peer);
 }
 
+/* It has gone, nothing is owed to it, and nobody knows it. */
+static bool is_forgotten(const struct cop__peer *peer)
+{
+    const struct cop__peers_config *config = &peer->peers->config;
+    return !peer->open && !peer->attempt && !cop__alarm_is_set(&peer->again) &&
+           !cop__peer_is_wanted(peer) && !peer->is_dirty && !peer->is_wanted &&
+           !cop__session_is_owing(&peer->acquaintance.session) &&
+           config->known(config->context, peer->id) == 0;
+}
+
+/*
+ * Whoever may speak here may call under any id. Each is remembered, so that it can go on
+ * where it was; but not for ever, or the table would grow with each call.
+ */
+COP__COLD static void forget_some(struct cop__peers *peers)
+{
+    struct cop__peer *gone = NULL;
+    struct cop__map_slot *slot;
+    uint32_t at = 0;
+    while ((slot = cop__map_next(&peers->table, &at))) {
+        struct cop__peer *peer = slot->value;
+        if (is_forgotten(peer)) {
+            peer->next_dirty = gone;
+            gone = peer;
+        }
+    }
+    while (gone) {
+        struct cop__peer *next = gone->next_dirty;
+        cop__map_remove(&peers->table, gone->id);
+        destroy_peer(gone);
+        gone = next;
+    }
+    peers->forget_at = 2 * peers->table.count;
+    if (peers->forget_at < peers->config.acquaintances_max)
+        peers->forget_at = peers->config.acquaintances_max;
+}
+
 static void finish(struct cop__peers *peers)
 {
     uint32_t at = 0;
@@ -265,6 +302,9 @@ void cop__peers_flush(struct cop__peers *peers)
         begin_wanted(peers);
     }
     mind_heard(peers);
+    /* Here, where nobody has one of them in hand. */
+    if (peers->table.count >= peers->forget_at)
+        forget_some(peers);
 }
 
 /* ---- what the node wants --------------------------------------------------------- */
@@ -386,13 +426,20 @@ void cop__peer_cooled(struct cop__peer *peer)
         peers->config.cooled(peers->config.context);
 }
 
+static struct cop__conn *find_outdated(const struct cop__peers *peers)
+{
+    struct cop__conn *conn = peers->first;
+    while (conn && cop__stream_is_current(&conn->stream))
+        conn = conn->next;
+    return conn;
+}
+
+/* From the start each time: what follows from the end of one may end others, too. */
 void cop__peers_renew(struct cop__peers *peers)
 {
-    for (struct cop__conn *conn = peers->first, *next; conn; conn = next) {
-        next = conn->next;
-        if (!cop__stream_is_current(&conn->stream))
-            cop__conn_renew(conn);
-    }
+    struct cop__conn *conn;
+    while ((conn = find_outdated(peers)))
+        cop__conn_renew(conn);
 }
 
 int cop__peers_cut(struct cop__peers *peers, cop_id id)
@@ -438,6 +485,7 @@ int cop__peers_create(const struct cop__peers_config *config, struct cop__peers 
         return COP_ENOMEM;
     }
     peers->config = *config;
+    peers->forget_at = config->acquaintances_max;
     cop__map_init(&peers->table);
     cop__alarm_init(&peers->tell, on_tell);
     peers->dirty_end = &peers->dirty;

@@ -7,6 +7,7 @@
 
 #include "net/tcp/table.h"
 #include "net/tls/tls.h"
+#include "wire/header.h"
 #include "wire/messages.h"
 
 /* ---- names ----------------------------------------------------------------------- */
@@ -27,21 +28,47 @@ bool cop__conn_prove(struct cop__conn *conn, cop_id id)
     return conn->is_named = cop__stream_is_named(&conn->stream, name);
 }
 
-/* Whoever joins says its name; the certificate must say the same. */
-bool cop__conn_is_own_join(const struct cop__conn *conn, const struct cop_frame *frame)
+/* What is malformed is let through: the node says what it thinks of that. */
+static bool says_own_name(const struct cop__conn *conn, struct cop__bytes payload)
 {
-    const struct cop__peers_config *config = &conn->peers->config;
     struct cop__msg_join join;
     char name[COP_NAME_MAX + 1];
-    if (frame->header.kind != COP__KIND_JOIN || !config->tls || !config->name_of)
-        return true;
-    if (!frame->payload ||
-        cop__decode_join(frame->payload->data, frame->payload->length, &join) != 0 ||
+    if (cop__decode_join(payload.data, payload.length, &join) != 0 ||
         join.card.length == 0 || join.card.data[0] >= join.card.length)
-        return true; /* the node says what it thinks of that */
+        return true;
     memcpy(name, join.card.data + 1, join.card.data[0]);
     name[join.card.data[0]] = '\0';
     return name[0] == '\0' || cop__stream_is_named(&conn->stream, name);
+}
+
+/* Of a frame that is to be passed on: whether it is a JOIN of whoever gave it to us. */
+static bool holds_join(const struct cop__conn *conn, struct cop__bytes *payload)
+{
+    struct cop__msg_relay relay;
+    struct cop_header header;
+    if (cop__decode_relay(payload->data, payload->length, &relay) != 0 ||
+        relay.frame.length < COP__HEADER_SIZE ||
+        cop__header_decode(relay.frame.data, &header) != 0 ||
+        header.kind != COP__KIND_JOIN || header.sender != conn->peer->id)
+        return false;
+    payload->data = relay.frame.data + COP__HEADER_SIZE;
+    payload->length = relay.frame.length - COP__HEADER_SIZE;
+    return true;
+}
+
+/* Whoever joins says its name; the certificate must say the same. The root cannot see that of
+ * one who comes by way of us, so we do. */
+bool cop__conn_is_own_join(const struct cop__conn *conn, const struct cop_frame *frame)
+{
+    const struct cop__peers_config *config = &conn->peers->config;
+    uint16_t kind = frame->header.kind;
+    if ((kind != COP__KIND_JOIN && kind != COP__KIND_RELAY) || !config->tls ||
+        !config->name_of || !frame->payload)
+        return true;
+    struct cop__bytes payload = {frame->payload->data, frame->payload->length};
+    if (kind == COP__KIND_RELAY && !holds_join(conn, &payload))
+        return true;
+    return says_own_name(conn, payload);
 }
 
 /* ---- what is said ---------------------------------------------------------------- */
