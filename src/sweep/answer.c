@@ -432,6 +432,10 @@ static int take_parts(struct cop_node *node, struct cop__sweep *sweep, cop_rank 
         int error = read_part(node, sweep, frame, from, &reader, &part);
         if (error)
             return error;
+        /* A long answer comes in several frames, and nothing but comparing shows that none of
+         * it is said twice. */
+        if (!sweep->tangled && cop__sweep_has_part_of(sweep, from))
+            sweep->tangled = true;
         refused |= cop__sweep_take_part(node, sweep, &part, pieces);
     }
     return refused ? COP_EREFUSED : 0;

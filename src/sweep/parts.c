@@ -97,6 +97,12 @@ bool cop__sweep_holds(const struct cop__sweep *sweep, cop_rank rank)
     return false;
 }
 
+bool cop__sweep_has_part_of(const struct cop__sweep *sweep, cop_rank source)
+{
+    uint32_t at = first_of(sweep, source);
+    return at < sweep->part_count && sweep->parts[at].source == source;
+}
+
 /* ---- one set of all -------------------------------------------------------------- */
 
 /* A lost child of which nothing is held is a hole: it alone is missing, not its
