@@ -694,9 +694,10 @@ static void name_member(void *context, cop_id id, char out[COP_NAME_MAX + 1])
 }
 
 /* Not by write_log, which leaves lines out when there are many. */
-static void audit(void *context, const char *line)
+static void audit(void *context, char *line)
 {
     const struct agent *agent = context;
+    cop__log_clean(line);
     fprintf(stderr, "coppice[%s]: exec: %s\n", agent->name, line);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "args.h"
+#include "base/log.h"
 #include "commands.h"
 #include "follow.h"
 #include "json.h"
@@ -101,6 +102,7 @@ static int make_report(const struct cop_bcast_result *result, bool skips_root,
         if (length == 0)
             out->whole += count;
         snprintf(why, sizeof why, "%.*s", (int)length, (const char *)bytes);
+        cop__log_clean(why);
         for (uint32_t i = 0; i < ranges && length > 0 && !error; i++) {
             struct cop_id_range range = cop_count_range(result, entry, i);
             for (cop_id id = range.first; id <= range.last && !error; id++)

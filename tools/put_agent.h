@@ -20,7 +20,7 @@ struct put_config {
     /* The name of any member. */
     void (*name_of)(void *context, cop_id id, char out[COP_NAME_MAX + 1]);
     /* One line for each file, which nothing may suppress. */
-    void (*audit)(void *context, const char *line);
+    void (*audit)(void *context, char *line);
     void *context;
 };
 

@@ -33,8 +33,10 @@ int main(int argc, char **argv)
     long operations = argc > 1 ? strtol(argv[1], NULL, 10) : 100;
     long warm_up = argc > 2 ? strtol(argv[2], NULL, 10) : 20;
     double *times = operations > 0 ? calloc((size_t)operations, sizeof *times) : NULL;
-    if (times == NULL)
+    if (times == NULL) {
         MPI_Abort(MPI_COMM_WORLD, 1);
+        return 1;
+    }
     for (long i = 0; i < warm_up; i++)
         once();
     for (long i = 0; i < operations; i++) {

@@ -231,7 +231,7 @@ static void end_all(struct way *way, const pid_t *pids, uint64_t first, uint64_t
 /* Each way: how long one broadcast takes, in ns. */
 static double time_ofi(struct way *way)
 {
-    pid_t pids[MEMBERS_MAX];
+    pid_t pids[MEMBERS_MAX] = {0};
     start_all(way, pids);
     broadcast(length);
     cop_time begun = now_ns();
@@ -244,7 +244,7 @@ static double time_ofi(struct way *way)
 
 static void lose_one(struct way *way)
 {
-    pid_t pids[MEMBERS_MAX];
+    pid_t pids[MEMBERS_MAX] = {0};
     start_all(way, pids);
     broadcast(length);
     end_all(way, pids, 2, 1);

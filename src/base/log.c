@@ -7,6 +7,13 @@
 
 static const char cut_mark[] = "...";
 
+void cop__log_clean(char *line)
+{
+    for (; *line != '\0'; line++)
+        if ((unsigned char)*line < ' ' || *line == 0x7f)
+            *line = '?';
+}
+
 void cop__log(const struct cop_log *log, enum cop_log_level level, const char *format,
               ...)
 {
@@ -24,6 +31,7 @@ void cop__log(const struct cop_log *log, enum cop_log_level level, const char *f
         return;
     if ((size_t)length >= sizeof(line))
         memcpy(line + sizeof(line) - sizeof(cut_mark), cut_mark, sizeof(cut_mark));
+    cop__log_clean(line);
     log->write(log->context, level, line);
 }
 

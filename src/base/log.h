@@ -29,6 +29,9 @@ struct cop_log {
 #define COP__LOG_LINE_MAX 512
 COP__COLD void cop__log(const struct cop_log *log, enum cop_log_level level,
                         const char *format, ...) COP__LOG_FORMAT;
+/* What a terminal would act on, or would make two lines of one, becomes '?': lines have words
+ * of others in them. cop__log does it. */
+void cop__log_clean(char *line);
 /* "error", "warn", "info", "debug"; "unknown" for any other number. */
 const char *cop__log_level_name(enum cop_log_level level);
 

@@ -77,6 +77,17 @@ static void long_line_is_cut_and_marked(void **state)
     }
 }
 
+/* Words of others do not look like lines of ours, and move no cursor. */
+static void a_line_is_one_line(void **state)
+{
+    (void)state;
+    struct memory memory = {0};
+    struct cop_log log = {keep, &memory, COP_LOG_DEBUG};
+    cop__log(&log, COP_LOG_WARN, "by %s",
+             "x\ncoppice[n0]: exec: \033[2J\177\t\303\244");
+    assert_string_equal(memory.line, "by x?coppice[n0]: exec: ?[2J??\303\244");
+}
+
 static void levels_have_names(void **state)
 {
     (void)state;
@@ -93,6 +104,7 @@ int main(void)
         cmocka_unit_test(limit_is_kept),
         cmocka_unit_test(no_log_is_silence),
         cmocka_unit_test(long_line_is_cut_and_marked),
+        cmocka_unit_test(a_line_is_one_line),
         cmocka_unit_test(levels_have_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

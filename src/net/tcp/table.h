@@ -66,7 +66,7 @@ struct cop__peer {
 struct cop__peers {
     struct cop__peers_config config;
     struct cop__map table;
-    uint32_t forget_at; /* so many in the table: those whom nobody knows are forgotten */
+    uint32_t forget_at; /* with so many, those whom nobody knows are forgotten */
     struct cop__peer *dirty, **dirty_end;   /* something is to be written */
     struct cop__peer *wanted, **wanted_end; /* a connection is to be made */
     struct cop__conn *heard; /* has brought frames since the last flush */
