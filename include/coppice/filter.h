@@ -5,6 +5,7 @@
 #include <coppice/buf.h>
 #include <coppice/error.h>
 #include <coppice/types.h>
+#include <string.h>
 
 /*
  * Filters: how the values of many leaves become one on their way up a tree.
@@ -120,29 +121,31 @@ static inline int cop_filter_put(struct cop_filter_out *out, const void *bytes,
 {
     if (out->error == 0 && out->room - out->length < length)
         out->error = out->grow(out, length);
-    for (uint32_t i = 0; out->error == 0 && i < length; i++)
-        out->bytes[out->length + i] = ((const uint8_t *)bytes)[i];
-    if (out->error == 0)
+    if (out->error == 0 && length > 0) {
+        memcpy(out->bytes + out->length, bytes, length);
         out->length += length;
+    }
     return out->error;
 }
 
 /* Appends a number, the lowest byte first. */
 static inline int cop_filter_put_u64(struct cop_filter_out *out, uint64_t value)
 {
-    uint8_t bytes[8];
-    for (int i = 0; i < 8; i++)
-        bytes[i] = (uint8_t)(value >> (8 * i));
+    /* Without a loop, so that compilers see that it is one store. */
+    const uint8_t bytes[8] = {
+        (uint8_t)value,         (uint8_t)(value >> 8),  (uint8_t)(value >> 16),
+        (uint8_t)(value >> 24), (uint8_t)(value >> 32), (uint8_t)(value >> 40),
+        (uint8_t)(value >> 48), (uint8_t)(value >> 56),
+    };
     return cop_filter_put(out, bytes, sizeof bytes);
 }
 
 /* Reads a number as it is in packets and states. */
 static inline uint64_t cop_filter_get_u64(const uint8_t *at)
 {
-    uint64_t value = 0;
-    for (int i = 0; i < 8; i++)
-        value |= (uint64_t)at[i] << (8 * i);
-    return value;
+    return (uint64_t)at[0] | (uint64_t)at[1] << 8 | (uint64_t)at[2] << 16 |
+           (uint64_t)at[3] << 24 | (uint64_t)at[4] << 32 | (uint64_t)at[5] << 40 |
+           (uint64_t)at[6] << 48 | (uint64_t)at[7] << 56;
 }
 
 /* ---- types ----------------------------------------------------------------------- */

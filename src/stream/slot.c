@@ -31,7 +31,11 @@ void cop__state_join(struct cop_node *node, const struct cop__stream *stream,
                      struct cop_buf **state, struct cop_buf *with)
 {
     struct cop_buf *sum;
-    int error = cop_filter_join(stream->filter, *state, with, &sum);
+    int error = 0;
+    if (*state == stream->empty)
+        sum = cop_buf_ref(with); /* what any filter would make of the two */
+    else
+        error = cop_filter_join(stream->filter, *state, with, &sum);
     if (error) {
         /* A filter that breaks its word is an error of this process, not of a peer. */
         cop__fail(node, error);
