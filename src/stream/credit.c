@@ -174,8 +174,9 @@ static bool keep_packet(struct cop_node *node, struct cop__stream *stream,
     return true;
 }
 
-static void pass_down(struct cop_node *node, const struct cop__stream *stream,
-                      struct cop__stream_slot *slot, const struct cop__packet *packet)
+/* The same bytes for everybody below. NULL: no memory. */
+static struct cop_buf *write_down(const struct cop__stream *stream,
+                                  const struct cop__packet *packet)
 {
     struct cop__msg_down message = {
         .stream = stream->number,
@@ -184,9 +185,16 @@ static void pass_down(struct cop_node *node, const struct cop__stream *stream,
         .down_mark = stream->down_mark,
         .bytes = {packet->bytes->data, packet->bytes->length},
     };
-    slot->credited = message.mark;
-    slot->reached = message.down_mark;
-    cop__roster_send(node, slot->id, COP__KIND_DOWN, cop__encode_down(&message));
+    return cop__encode_down(&message);
+}
+
+/* Takes over the reference. */
+static void pass_down(struct cop_node *node, const struct cop__stream *stream,
+                      struct cop__stream_slot *slot, struct cop_buf *down)
+{
+    slot->credited = stream->mark;
+    slot->reached = stream->down_mark;
+    cop__roster_send(node, slot->id, COP__KIND_DOWN, down);
 }
 
 void cop__stream_catch_up(struct cop_node *node, struct cop__stream *stream,
@@ -195,7 +203,7 @@ void cop__stream_catch_up(struct cop_node *node, struct cop__stream *stream,
     struct cop__stream_slot *slot = cop__slot_find(stream, child);
     for (uint32_t i = 0; slot && i < stream->packet_count && !node->failed; i++)
         if (stream->packets[i].number > has)
-            pass_down(node, stream, slot, &stream->packets[i]);
+            pass_down(node, stream, slot, write_down(stream, &stream->packets[i]));
 }
 
 void cop__stream_down(struct cop_node *node, struct cop__stream *stream,
@@ -211,9 +219,12 @@ void cop__stream_down(struct cop_node *node, struct cop__stream *stream,
                                                     .wave = number,
                                                     .bytes = bytes->data,
                                                     .length = bytes->length});
+    struct cop_buf *down = NULL;
+    if (stream->slot_count > 0)
+        down = write_down(stream, &stream->packets[stream->packet_count - 1]);
     for (uint32_t i = 0; i < stream->slot_count && !node->failed; i++)
-        pass_down(node, stream, &stream->slots[i],
-                  &stream->packets[stream->packet_count - 1]);
+        pass_down(node, stream, &stream->slots[i], cop_buf_ref(down));
+    cop_buf_unref(down);
     waited_well(stream, &stream->reached_since);
     cop__stream_got(node, stream);
 }
