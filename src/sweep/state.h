@@ -78,6 +78,7 @@ struct cop__sweep {
     cop_time started, deadline, hop_ns;
     uint64_t token;
     uint64_t floor; /* lowest earlier sweep that still waits for its outcome below me */
+    struct cop__bytes asked; /* in `request`, which holds it */
     struct cop_buf *request;
     struct cop_buf *outcome;
     int status; /* of the outcome */

@@ -256,19 +256,33 @@ static int take_leaves(struct cop__sweep *sweep, const struct cop_tree *tree)
     return 0;
 }
 
+/* What is asked: `owner` holds it, or (NULL) it is copied. */
+static int take_request(struct cop__sweep *sweep, struct cop__bytes payload,
+                        struct cop_buf *owner)
+{
+    if (payload.length == 0)
+        return 0;
+    sweep->asked = payload;
+    sweep->request =
+        owner ? cop_buf_ref(owner) : cop_buf_copy(payload.data, payload.length);
+    if (!sweep->request)
+        return COP_ENOMEM;
+    if (!owner)
+        sweep->asked.data = sweep->request->data;
+    return 0;
+}
+
 static struct cop__sweep *create(struct cop_node *node, const struct cop_tree *tree,
                                  struct cop_view *world, struct cop__roll *roll,
-                                 cop_time left_ns, struct cop__bytes payload)
+                                 cop_time left_ns, struct cop__bytes payload,
+                                 struct cop_buf *owner)
 {
     struct cop__sweep *sweep = take_sweep(cop__sweeps(node));
     if (!sweep)
         return NULL;
-    if (payload.length > 0) {
-        sweep->request = cop_buf_copy(payload.data, payload.length);
-        if (!sweep->request) {
-            free_memory(sweep);
-            return NULL;
-        }
+    if (take_request(sweep, payload, owner)) {
+        free_memory(sweep);
+        return NULL;
     }
     if (take_leaves(sweep, tree)) {
         cop_buf_unref(sweep->request);
@@ -362,7 +376,7 @@ int cop__sweep_start(struct cop_node *node, const struct cop__sweep_options *opt
     /* A list of its own has an order of its own, without leaves. */
     if (options->roll || choose_leaves(node, view, &tree, &outside) == 0)
         sweep = create(node, &tree, options->world, options->roll, options->timeout_ns,
-                       options->payload);
+                       options->payload, NULL);
     if (!sweep) {
         cop__fail(node, COP_ENOMEM);
         return COP_ENOMEM;
@@ -451,16 +465,17 @@ static bool find_world(struct cop_node *node, const struct cop__msg_ask *message
     return false;
 }
 
-static void join(struct cop_node *node, const struct cop__msg_ask *message,
-                 const struct cop_tree *tree, struct cop__roll *roll, cop_rank parent)
+static void join(struct cop_node *node, const struct cop_frame *frame,
+                 const struct cop__msg_ask *message, const struct cop_tree *tree,
+                 struct cop__roll *roll, cop_rank parent)
 {
     /* The mark of this frame has just ended the one before: its memory serves again. */
     cop__sweeps_reap(node, 1);
     struct cop_view *world;
     if (!find_world(node, message, &world))
         return;
-    struct cop__sweep *sweep =
-        create(node, tree, world, roll, message->left_ns, message->payload);
+    struct cop__sweep *sweep = create(node, tree, world, roll, message->left_ns,
+                                      message->payload, frame->payload);
     cop_view_unref(world);
     if (!sweep) {
         cop__fail(node, COP_ENOMEM);
@@ -506,10 +521,12 @@ static int find_roll(struct cop_node *node, const struct cop_frame *frame,
     return protocol->roll(node, frame, message->payload, out);
 }
 
-static void take_question(struct cop_node *node, const struct cop__msg_ask *message,
-                          cop_id asker, const struct cop_dead *outside,
-                          struct cop__roll *roll, int refused)
+static void take_question(struct cop_node *node, const struct cop_frame *frame,
+                          const struct cop__msg_ask *message,
+                          const struct cop_dead *outside, struct cop__roll *roll,
+                          int refused)
 {
+    cop_id asker = frame->header.sender;
     struct cop_tree tree = asked_tree(node, message, roll);
     if (outside->extra_count > 0 && !roll) {
         tree.dead = outside;
@@ -537,7 +554,7 @@ static void take_question(struct cop_node *node, const struct cop__msg_ask *mess
     } else if (refused) {
         cop__sweep_say_refused(node, asker, message, refused);
     } else {
-        join(node, message, &tree, roll, sender);
+        join(node, frame, message, &tree, roll, sender);
     }
 }
 
@@ -609,7 +626,7 @@ static void take_ask(struct cop_node *node, const struct cop_frame *frame,
     else if (status == COP_ENOMEM)
         cop__fail(node, COP_ENOMEM);
     else if (status != COP_EAGAIN)
-        take_question(node, message, frame->header.sender, outside, roll, status);
+        take_question(node, frame, message, outside, roll, status);
     cop__roll_unref(roll);
 }
 
@@ -898,9 +915,7 @@ void *cop__sweep_user(const struct cop__sweep *sweep) { return sweep->user; }
 
 struct cop__bytes cop__sweep_request(const struct cop__sweep *sweep)
 {
-    if (!sweep->request)
-        return (struct cop__bytes){NULL, 0};
-    return (struct cop__bytes){sweep->request->data, sweep->request->length};
+    return sweep->asked;
 }
 
 int cop__sweep_result(struct cop_node *node, const struct cop__sweep *sweep,

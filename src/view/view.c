@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "view/view.h"
 
+#include "base/assert.h"
 #include "base/random.h"
 
 #include <coppice/error.h>
@@ -26,11 +27,23 @@ struct cop_view {
     uint64_t digest;
     cop_id root;
     struct cop_shape shape;
-    cop_id *drained; /* sorted; NULL for none */
+    struct cards *cards; /* of the changes; NULL: none has one */
+    cop_id *drained;     /* sorted; NULL for none */
     uint32_t drained_count;
     uint32_t count;
     struct cop__entry changes[];
 };
+
+/*
+ * References to the cards of several views, each of which came from the one before: a change
+ * of the view does not touch the cards of those whom it does not concern. A card that is in
+ * none of them any more stays until the next list is made.
+ */
+struct cards {
+    uint32_t refs, count, capacity;
+    struct cop_buf *items[];
+};
+#define CARDS_SPARE 8u
 
 int cop_ballot_compare(const struct cop_ballot *a, const struct cop_ballot *b)
 {
@@ -71,6 +84,63 @@ static void read_card(const struct cop_buf *card, struct cop_member *out)
     out->name = (const char *)card->data + 1;
     out->address = out->name + out->name_length;
     out->address_length = card->length - 1 - out->name_length;
+}
+
+static void unref_cards(struct cards *cards)
+{
+    if (!cards || --cards->refs > 0)
+        return;
+    for (uint32_t i = 0; i < cards->count; i++)
+        cop_buf_unref(cards->items[i]);
+    free(cards);
+}
+
+static void keep_card(struct cards *cards, struct cop_buf *card)
+{
+    COP_ASSERT(cards->count < cards->capacity);
+    cards->items[cards->count++] = card;
+}
+
+/* A list of its own for a view, with room for some who come later. */
+static int make_cards(struct cop_view *view)
+{
+    uint32_t capacity = 2 * view->count + CARDS_SPARE;
+    struct cards *cards =
+        malloc(sizeof *cards + (size_t)capacity * sizeof(struct cop_buf *));
+    if (!cards)
+        return COP_ENOMEM;
+    *cards = (struct cards){.refs = 1, .capacity = capacity};
+    for (uint32_t i = 0; i < view->count; i++)
+        if (view->changes[i].card)
+            keep_card(cards, cop_buf_ref(view->changes[i].card));
+    view->cards = cards;
+    return 0;
+}
+
+static bool has_cards(const struct cop__entry *entries, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (entries[i].card)
+            return true;
+    return false;
+}
+
+/* The cards of a view that is `base` with `delta` applied. */
+static int inherit_cards(struct cop_view *view, const struct cop_view *base,
+                         const struct cop__delta *delta)
+{
+    struct cards *cards = base->cards;
+    bool has_more = has_cards(delta->items, delta->count);
+    if (!cards && !has_more)
+        return 0;
+    if (!cards || (has_more && cards->capacity - cards->count < delta->count))
+        return make_cards(view);
+    for (uint32_t i = 0; i < delta->count; i++)
+        if (delta->items[i].card)
+            keep_card(cards, cop_buf_ref(delta->items[i].card));
+    cards->refs++;
+    view->cards = cards;
+    return 0;
 }
 
 /* ---- making ---------------------------------------------------------------------- */
@@ -173,30 +243,22 @@ const cop_id *cop__view_drained(const struct cop_view *view, uint32_t *count)
     return view->drained;
 }
 
-/* Size, digest and root out of the changes. */
-static void sum_up(struct cop_view *view)
+/* Before anything changed. */
+static void sum_up_start(struct cop_view *view)
 {
     view->size = view->n;
     view->slots = view->n;
     view->digest = cop__mix64(view->first ^ cop__mix64(view->n));
-    for (uint32_t i = 0; i < view->count; i++) {
-        const struct cop__entry *entry = &view->changes[i];
-        bool present = entry->presence == COP_PRESENT;
-        if (entry->id < view->n)
-            view->size -= !present;
-        else
-            view->size += present;
-        if (entry->id >= view->slots)
-            view->slots = entry->id + 1;
-        view->digest += hash_entry(entry);
-    }
-    view->root = find_root(view);
 }
 
 static struct cop_view *allocate(uint32_t count)
 {
-    return calloc(1,
-                  sizeof(struct cop_view) + (size_t)count * sizeof(struct cop__entry));
+    /* The changes are written by whoever knows them. */
+    struct cop_view *view =
+        malloc(sizeof *view + (size_t)count * sizeof(struct cop__entry));
+    if (view)
+        memset(view, 0, sizeof *view);
+    return view;
 }
 
 int cop_view_create_static(uint32_t n, const struct cop_shape *shape,
@@ -214,7 +276,8 @@ int cop_view_create_static(uint32_t n, const struct cop_shape *shape,
     view->ballot.epoch = 1;
     view->shape = *shape;
     cop_shape_ref(&view->shape);
-    sum_up(view);
+    sum_up_start(view);
+    view->root = find_root(view);
     *out = view;
     return 0;
 }
@@ -230,35 +293,55 @@ void cop_view_unref(struct cop_view *view)
 {
     if (!view || atomic_fetch_sub_explicit(&view->refs, 1, memory_order_acq_rel) > 1)
         return;
-    for (uint32_t i = 0; i < view->count; i++)
-        cop_buf_unref(view->changes[i].card);
+    unref_cards(view->cards);
     cop_shape_unref(&view->shape);
     free(view->drained);
     free(view);
 }
 
-static void push_change(struct cop_view *view, const struct cop__entry *entry)
+/* Size, slots and digest are sums over the changes: one comes, perhaps for another. */
+static void put_change(struct cop_view *view, const struct cop__entry *old,
+                       const struct cop__entry *entry)
 {
-    view->changes[view->count] = *entry;
-    cop_buf_ref(entry->card);
-    view->count++;
+    bool was = old ? old->presence == COP_PRESENT : entry->id < view->n;
+    bool is = entry->presence == COP_PRESENT;
+    view->size = view->size - was + is;
+    if (entry->id >= view->slots)
+        view->slots = entry->id + 1;
+    if (old)
+        view->digest -= hash_entry(old);
+    view->digest += hash_entry(entry);
+    view->changes[view->count++] = *entry;
+}
+
+/* Those of the base up to an id. */
+static uint32_t copy_changes(struct cop_view *view, const struct cop_view *base,
+                             uint32_t from, cop_id below)
+{
+    uint32_t to = from;
+    while (to < base->count && base->changes[to].id < below)
+        to++;
+    memcpy(view->changes + view->count, base->changes + from,
+           (to - from) * sizeof *base->changes);
+    view->count += to - from;
+    return to;
 }
 
 /* The two sorted lists become one; of two for the same id the newer one stays. */
 static void merge_changes(struct cop_view *view, const struct cop_view *base,
                           const struct cop__delta *delta)
 {
-    uint32_t i = 0, j = 0;
-    while (i < base->count || j < delta->count) {
-        if (j == delta->count ||
-            (i < base->count && base->changes[i].id < delta->items[j].id)) {
-            push_change(view, &base->changes[i++]);
-        } else {
-            if (i < base->count && base->changes[i].id == delta->items[j].id)
-                i++;
-            push_change(view, &delta->items[j++]);
-        }
+    uint32_t at = 0;
+    view->size = base->size;
+    view->slots = base->slots;
+    view->digest = base->digest;
+    for (uint32_t i = 0; i < delta->count; i++) {
+        cop_id id = delta->items[i].id;
+        at = copy_changes(view, base, at, id);
+        bool is_known = at < base->count && base->changes[at].id == id;
+        put_change(view, is_known ? &base->changes[at++] : NULL, &delta->items[i]);
     }
+    copy_changes(view, base, at, COP_ID_NONE);
 }
 
 /* Ids are given one by one, and some of them never taken; a list that leaves out many would
@@ -274,10 +357,12 @@ static int derive(const struct cop_view *base, bool from_start,
                   const struct cop_ballot *ballot, const struct cop__delta *delta,
                   struct cop_view **out)
 {
-    const struct cop_view start = {.n = base->n};
-    if (delta->count > 0 && !is_possible(from_start ? base->n : base->slots, delta))
+    struct cop_view start = {.n = base->n, .first = base->first};
+    sum_up_start(&start);
+    const struct cop_view *from = from_start ? &start : base;
+    if (delta->count > 0 && !is_possible(from->slots, delta))
         return COP_EINVAL;
-    struct cop_view *view = allocate((from_start ? 0 : base->count) + delta->count);
+    struct cop_view *view = allocate(from->count + delta->count);
     if (!view)
         return COP_ENOMEM;
     atomic_init(&view->refs, 1);
@@ -286,9 +371,9 @@ static int derive(const struct cop_view *base, bool from_start,
     view->ballot = *ballot;
     view->shape = base->shape;
     cop_shape_ref(&view->shape);
-    merge_changes(view, from_start ? &start : base, delta);
-    sum_up(view);
-    if (list_drained(view)) {
+    merge_changes(view, from, delta);
+    view->root = find_root(view);
+    if (inherit_cards(view, from, delta) || list_drained(view)) {
         cop_view_unref(view);
         return COP_ENOMEM;
     }
@@ -302,6 +387,29 @@ int cop__view_derive(const struct cop_view *base, const struct cop_ballot *ballo
     return derive(base, false, ballot, delta, out);
 }
 
+/* Copies of the cards, which are not counted atomically. */
+static int copy_cards(struct cop_view *copy, const struct cop_view *view)
+{
+    if (!view->cards)
+        return 0;
+    struct cards *cards =
+        malloc(sizeof *cards + view->count * sizeof(struct cop_buf *));
+    if (!cards)
+        return COP_ENOMEM;
+    *cards = (struct cards){.refs = 1, .capacity = view->count};
+    copy->cards = cards;
+    for (uint32_t i = 0; i < view->count; i++) {
+        const struct cop_buf *card = view->changes[i].card;
+        if (!card)
+            continue;
+        copy->changes[i].card = cop_buf_copy(card->data, card->length);
+        if (!copy->changes[i].card)
+            return COP_ENOMEM;
+        keep_card(cards, copy->changes[i].card);
+    }
+    return 0;
+}
+
 int cop__view_copy(const struct cop_view *view, struct cop_view **out)
 {
     struct cop_view *copy = allocate(view->count);
@@ -310,14 +418,12 @@ int cop__view_copy(const struct cop_view *view, struct cop_view **out)
     memcpy(copy, view, sizeof *copy + view->count * sizeof *view->changes);
     atomic_init(&copy->refs, 1);
     cop_shape_ref(&copy->shape);
-    for (uint32_t i = 0; i < view->count; i++) {
-        const struct cop_buf *card = view->changes[i].card;
-        copy->changes[i].card = card ? cop_buf_copy(card->data, card->length) : NULL;
-        if (card && !copy->changes[i].card) {
-            copy->count = i;
-            cop_view_unref(copy);
-            return COP_ENOMEM;
-        }
+    copy->cards = NULL;
+    copy->drained = NULL;
+    copy->drained_count = 0;
+    if (copy_cards(copy, view) || list_drained(copy)) {
+        cop_view_unref(copy);
+        return COP_ENOMEM;
     }
     *out = copy;
     return 0;
@@ -456,10 +562,10 @@ cop_id cop_view_worker(const struct cop_view *view, uint32_t role)
 
 /* ---- two views ------------------------------------------------------------------- */
 
-/* The id after the first `*at` bits of progress: the next that either has changed. */
-static cop_id next_changed(const struct cop_view *view, cop_id from)
+/* Where the changes from an id on begin. */
+static uint32_t find_from(const struct cop_view *view, cop_id from)
 {
-    uint32_t low = 0, high = view->count;
+    uint32_t low = 0, high = from == 0 ? 0 : view->count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         if (view->changes[middle].id < from)
@@ -467,7 +573,7 @@ static cop_id next_changed(const struct cop_view *view, cop_id from)
         else
             high = middle;
     }
-    return low < view->count ? view->changes[low].id : COP_ID_NONE;
+    return low;
 }
 
 static bool same_entry(const struct cop__entry *a, const struct cop__entry *b)
@@ -476,54 +582,76 @@ static bool same_entry(const struct cop__entry *a, const struct cop__entry *b)
            a->presence == b->presence && a->flags == b->flags && a->since == b->since;
 }
 
-/* Both entries of an id; a missing one counts as one who left before it came. */
-static void both(const struct cop_view *old, const struct cop_view *new, cop_id id,
-                 struct cop__entry *was, struct cop__entry *is)
+/* A walk through what two views have different, by id. */
+struct walk {
+    const struct cop_view *old, *new;
+    uint32_t i, j; /* the next change of each */
+    const struct cop__entry *was, *is;
+    struct cop__entry spare; /* for one of them that has no entry of its own */
+};
+
+static struct walk walk_from(const struct cop_view *old, const struct cop_view *new,
+                             cop_id from)
 {
-    struct cop__entry nobody = {.id = id, .role = COP_SPARE, .presence = COP_LEFT};
-    if (!cop__view_entry(old, id, was))
-        *was = nobody;
-    if (!cop__view_entry(new, id, is))
-        *is = nobody;
+    return (struct walk){
+        .old = old, .new = new, .i = find_from(old, from), .j = find_from(new, from)};
+}
+
+/* One who has no change is as at the start, or counts as one who left before it came. */
+static const struct cop__entry *unchanged(struct walk *walk,
+                                          const struct cop_view *view, cop_id id)
+{
+    walk->spare =
+        id < view->n
+            ? entry_of_start(view, id)
+            : (struct cop__entry){.id = id, .role = COP_SPARE, .presence = COP_LEFT};
+    return &walk->spare;
+}
+
+/* The next of whom they say different things: `was` and `is`. False: there is none. */
+static bool walk_on(struct walk *walk)
+{
+    const struct cop_view *old = walk->old, *new = walk->new;
+    while (walk->i < old->count || walk->j < new->count) {
+        const struct cop__entry *a = &old->changes[walk->i],
+                                *b = &new->changes[walk->j];
+        bool has_a = walk->i < old->count && (walk->j == new->count || a->id <= b->id);
+        bool has_b = walk->j < new->count && (walk->i == old->count || b->id <= a->id);
+        walk->i += has_a;
+        walk->j += has_b;
+        walk->was = has_a ? a : unchanged(walk, old, b->id);
+        walk->is = has_b ? b : unchanged(walk, new, a->id);
+        if (!same_entry(walk->was, walk->is))
+            return true;
+    }
+    return false;
 }
 
 int cop__view_difference(const struct cop_view *base, const struct cop_view *view,
                          struct cop__delta *out)
 {
+    struct walk walk = walk_from(base, view, 0);
     *out = (struct cop__delta){0};
-    for (cop_id at = 0;;) {
-        cop_id a = next_changed(base, at), b = next_changed(view, at);
-        cop_id id = a < b ? a : b;
-        if (id == COP_ID_NONE)
-            return 0;
-        struct cop__entry was, is;
-        both(base, view, id, &was, &is);
-        if (!same_entry(&was, &is)) {
-            cop_buf_ref(is.card);
-            if (cop__delta_put(out, &is)) {
-                cop__delta_free(out);
-                return COP_ENOMEM;
-            }
+    while (walk_on(&walk)) {
+        cop_buf_ref(walk.is->card);
+        if (cop__delta_put(out, walk.is)) {
+            cop__delta_free(out);
+            return COP_ENOMEM;
         }
-        at = id + 1;
     }
+    return 0;
 }
 
 uint32_t cop__view_common(const struct cop_view *of, const struct cop_view *in)
 {
     uint32_t common = of->size;
-    for (cop_id at = 0;;) {
-        cop_id a = next_changed(of, at), b = next_changed(in, at);
-        cop_id id = a < b ? a : b;
-        if (id == COP_ID_NONE)
-            return common;
-        struct cop__entry mine, theirs;
-        both(of, in, id, &mine, &theirs);
-        if (mine.presence == COP_PRESENT &&
-            (theirs.presence != COP_PRESENT || theirs.incarnation != mine.incarnation))
+    struct walk walk = walk_from(of, in, 0);
+    while (walk_on(&walk))
+        if (walk.was->presence == COP_PRESENT &&
+            (walk.is->presence != COP_PRESENT ||
+             walk.is->incarnation != walk.was->incarnation))
             common--;
-        at = id + 1;
-    }
+    return common;
 }
 
 /* What became of an id; false if nothing did that is worth telling. */
@@ -570,23 +698,18 @@ bool cop_view_compare(const struct cop_view *old, const struct cop_view *new,
                       uint64_t *at, struct cop_view_change *out)
 {
     /* Above 2^32 is the second walk, through roles. */
-    for (;;) {
-        bool roles = *at >> 32 != 0;
-        cop_id from = (cop_id)*at;
-        cop_id a = next_changed(old, from), b = next_changed(new, from);
-        cop_id id = a < b ? a : b;
-        if (id == COP_ID_NONE && roles)
-            return false;
-        if (id == COP_ID_NONE) {
-            *at = UINT64_C(1) << 32;
-            continue;
+    for (bool roles = *at >> 32 != 0;; roles = true) {
+        struct walk walk = walk_from(old, new, (cop_id)*at);
+        while (walk_on(&walk)) {
+            *at = ((uint64_t)roles << 32) + walk.is->id + 1;
+            *out = (struct cop_view_change){.old_worker = COP_ID_NONE,
+                                            .new_worker = COP_ID_NONE};
+            if (roles ? judge_role(old, walk.was, walk.is, out)
+                      : judge_change(walk.was, walk.is, out))
+                return true;
         }
-        *at = (*at & ~(uint64_t)UINT32_MAX) + id + 1;
-        struct cop__entry was, is;
-        both(old, new, id, &was, &is);
-        *out = (struct cop_view_change){.old_worker = COP_ID_NONE,
-                                        .new_worker = COP_ID_NONE};
-        if (roles ? judge_role(old, &was, &is, out) : judge_change(&was, &is, out))
-            return true;
+        if (roles)
+            return false;
+        *at = UINT64_C(1) << 32;
     }
 }
