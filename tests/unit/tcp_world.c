@@ -237,6 +237,7 @@ struct side *world_open(struct world *world, cop_id id, cop_incarnation incarnat
         .patient_until = world->patience_ns ? cop__clock_now() + world->patience_ns : 0,
         .handshake_timeout_ns = or_never(world->handshake_timeout_ns),
         .strangers_max = world->strangers_max ? world->strangers_max : 100,
+        .no_reads = world->no_reads,
         .address = on_address,
         .address_context = world,
         .name_of = on_name,

@@ -57,6 +57,7 @@ struct world {
     cop_time patience_ns; /* D15 */
     uint32_t strangers_max;
     uint8_t cluster;
+    bool no_reads;
 };
 
 /* AF_UNIX, AF_INET, or AF_INET with a key that all sides have. */
