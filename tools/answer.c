@@ -199,6 +199,8 @@ static void print_driver(FILE *out, const struct cop__tcp_stats *stats)
         {"writes", stats->writes},
         {"reads", stats->reads},
         {"backlog_bytes", stats->backlog_bytes},
+        {"payloads_read", stats->payloads_read},
+        {"payloads_unseen", stats->payloads_unseen},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (rows[i].value > 0)

@@ -14,7 +14,7 @@
 struct options {
     const char *size, *shape;
     uint64_t n, chunk_kib, rounds;
-    bool as_json;
+    bool is_local, as_json;
 };
 
 /* "64M", "100K", "1G", "12345". */
@@ -44,17 +44,23 @@ static double rate(const struct bulk_config *config, const struct summary *summa
 static void print_text(const struct bulk_config *config,
                        const struct bulk_result *result)
 {
-    char copies[DURATION_SIZE], bulk[DURATION_SIZE];
-    printf("%" PRIu64 " bytes to each of %" PRIu32
-           " others, %s, TCP, median of %" PRIu32
+    char copies[DURATION_SIZE], bulk[DURATION_SIZE], sent[DURATION_SIZE];
+    printf("%" PRIu64 " bytes to each of %" PRIu32 " others, %s, %s, median of %" PRIu32
            " rounds, with the interval that holds it in 99 %%\n\n",
-           config->length, config->n - 1, config->shape, config->rounds);
+           config->length, config->n - 1, config->shape,
+           config->is_local ? "Unix sockets" : "TCP", config->rounds);
     printf("copies at once, one hop  %10s %8.0f MiB/s in all\n",
            print_duration((cop_time)result->copies_ns.median, copies),
            rate(config, &result->copies_ns));
     printf("bulk through the tree    %10s %8.0f MiB/s in all\n",
            print_duration((cop_time)result->bulk_ns.median, bulk),
            rate(config, &result->bulk_ns));
+    if (config->is_local)
+        printf("the same, nothing read   %10s %8.0f MiB/s in all: takes %.2f times as "
+               "long (%.2f-%.2f)\n",
+               print_duration((cop_time)result->sent_ns.median, sent),
+               rate(config, &result->sent_ns), result->gain.median, result->gain.low,
+               result->gain.high);
     printf("share of the bandwidth   %s%9.0f %%%s (%.0f-%.0f)\n",
            colour(stdout, result->share.median >= 0.6 ? GREEN : YELLOW),
            100 * result->share.median, colour(stdout, PLAIN), 100 * result->share.low,
@@ -79,6 +85,10 @@ static void print_json(const struct bulk_config *config,
     bench_put_summary(&json, "copies_ns", &result->copies_ns, 0);
     bench_put_summary(&json, "bulk_ns", &result->bulk_ns, 0);
     bench_put_summary(&json, "share", &result->share, 4);
+    if (config->is_local) {
+        bench_put_summary(&json, "sent_ns", &result->sent_ns, 0);
+        bench_put_summary(&json, "gain", &result->gain, 4);
+    }
     json_put_u64(&json, "idle_bytes", result->idle_bytes);
     json_put_u64(&json, "grown_bytes", result->grown_bytes);
     json_end_object(&json);
@@ -89,7 +99,8 @@ static int run(const struct options *options)
     struct bulk_config config = {.n = (uint32_t)options->n,
                                  .shape = options->shape,
                                  .chunk = (uint32_t)(options->chunk_kib << 10),
-                                 .rounds = (uint32_t)options->rounds};
+                                 .rounds = (uint32_t)options->rounds,
+                                 .is_local = options->is_local};
     struct cop_shape shape;
     struct bulk_result result;
     struct progress progress;
@@ -121,6 +132,8 @@ int cmd_bench_bulk(int argc, char **argv)
          COP_BULK_CHUNK_MAX >> 10},
         {0, "rounds", "R", "how often both have a turn: 5", ARGS_NUMBER, &got.rounds, 1,
          BENCH_ROUNDS_MAX},
+        {0, "local", NULL, "Unix sockets: members read each other's memory", ARGS_FLAG,
+         &got.is_local, 0, 0},
         {0, "json", NULL, "print one object: coppice.bench.bulk.v1", ARGS_FLAG,
          &got.as_json, 0, 0},
         {0},
@@ -132,7 +145,8 @@ int cmd_bench_bulk(int argc, char **argv)
             "Measures bulk of one member to all, through a tree, against bare copies:\n"
             "as many connections of one hop, all at once; and the memory that it "
             "takes\n"
-            "at a member.",
+            "at a member. With --local also with and without reading it in the memory\n"
+            "of whoever has it.",
         .options = options,
         .most = 0,
     };

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,7 +38,8 @@ static int start(const struct crowd *crowd, const struct crowd_config *config,
                                     .shape = config->shape,
                                     .detector = "connection",
                                     .listen_fd = crowd->listeners[self],
-                                    .insecure = true,
+                                    .insecure = !config->is_local,
+                                    .no_reads = config->no_reads,
                                     .services =
                                         config->service ? config->service : &one,
                                     .service_count = 1};
@@ -88,25 +90,56 @@ static int fork_all(struct crowd *crowd, const struct crowd_config *config)
 
 /* ---- this one -------------------------------------------------------------------- */
 
-/* All listen before anybody is there, so nobody is missed. */
-static int listen_all(struct crowd *crowd)
+static bool listen_tcp(struct crowd *crowd, uint32_t i)
 {
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr *any = (struct sockaddr *)&address;
+    socklen_t length = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    crowd->listeners[i] = fd;
+    if (fd < 0 || bind(fd, any, length) != 0 || listen(fd, SOMAXCONN) != 0 ||
+        getsockname(fd, any, &length) != 0)
+        return false;
+    snprintf(crowd->texts[i], sizeof crowd->texts[i], "tcp:127.0.0.1:%u",
+             (unsigned)ntohs(address.sin_port));
+    return true;
+}
+
+static bool listen_unix(struct crowd *crowd, uint32_t i)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    crowd->listeners[i] = fd;
+    snprintf(crowd->texts[i], sizeof crowd->texts[i], "unix:%s/%" PRIu32, crowd->folder,
+             i);
+    strcpy(address.sun_path, crowd->texts[i] + strlen("unix:"));
+    return fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
+           listen(fd, SOMAXCONN) == 0;
+}
+
+/* All listen before anybody is there, so nobody is missed. */
+static int listen_all(struct crowd *crowd, bool is_local)
+{
+    char folder[] = "/tmp/coppice-XXXXXX";
+    if (is_local && mkdtemp(folder) == NULL)
+        return fail(EXIT_FAILED, "no folder for sockets in /tmp: %s", strerror(errno));
+    if (is_local)
+        memcpy(crowd->folder, folder, sizeof folder);
     for (uint32_t i = 0; i < crowd->n; i++) {
-        struct sockaddr_in address = {.sin_family = AF_INET,
-                                      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-        struct sockaddr *any = (struct sockaddr *)&address;
-        socklen_t length = sizeof address;
-        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        crowd->listeners[i] = fd;
-        if (fd < 0 || bind(fd, any, length) != 0 || listen(fd, SOMAXCONN) != 0 ||
-            getsockname(fd, any, &length) != 0)
+        crowd->addresses[i] = crowd->texts[i];
+        if (!(is_local ? listen_unix(crowd, i) : listen_tcp(crowd, i)))
             return fail(EXIT_FAILED, "no socket for member %" PRIu32 ": %s", i,
                         strerror(errno));
-        snprintf(crowd->texts[i], sizeof crowd->texts[i], "tcp:127.0.0.1:%u",
-                 (unsigned)ntohs(address.sin_port));
-        crowd->addresses[i] = crowd->texts[i];
     }
     return 0;
+}
+
+static void remove_folder(const struct crowd *crowd)
+{
+    for (uint32_t i = 0; i < crowd->n && crowd->texts[i][0]; i++)
+        unlink(crowd->texts[i] + strlen("unix:"));
+    rmdir(crowd->folder);
 }
 
 static int join(struct crowd *crowd, const struct crowd_config *config)
@@ -126,7 +159,7 @@ int crowd_open(struct crowd *crowd, const struct crowd_config *config)
     for (uint32_t i = 0; i < CROWD_MAX; i++)
         crowd->listeners[i] = -1;
     fflush(NULL);
-    int code = listen_all(crowd);
+    int code = listen_all(crowd, config->is_local);
     if (code == 0)
         code = fork_all(crowd, config);
     if (code == 0)
@@ -148,4 +181,6 @@ void crowd_close(struct crowd *crowd)
     for (uint32_t i = 0; i < crowd->n; i++)
         if (crowd->listeners[i] >= 0)
             close(crowd->listeners[i]);
+    if (crowd->folder[0])
+        remove_folder(crowd);
 }

@@ -184,6 +184,10 @@ struct cop_settings {
      * The list is copied. */
     const struct cop_filter *const *filters;
     uint32_t filter_count;
+
+    /* Between processes of one host and user that are connected by Unix sockets, bulk is read
+     * in the memory of whoever has it, where the system permits that; here it is not. */
+    bool no_reads;
 };
 
 /* ---- life ------------------------------------------------------------------------ */

@@ -109,6 +109,7 @@ static int start_node(struct cop_run *run, struct cop_view *view)
         .detect = run->start.detect,
         .guard = (uint32_t)run->start.guard,
         .tls = run->tls,
+        .no_reads = run->settings.no_reads,
         .name = joins && !is_of_start ? run->name : NULL,
         .where = joins ? (is_of_start ? "" : run->where) : NULL,
         .spare = run->settings.spare,

@@ -90,8 +90,13 @@ static uint32_t record_limit(uint8_t type)
     case COP__RECORD_FRAME:
     case COP__RECORD_PIECE:
         return COP__FRAME_MAX_BODY;
+    case COP__RECORD_SHOW:
+        return COP__SHOW_SIZE;
+    case COP__RECORD_THERE:
+        return COP__THERE_SIZE;
     case COP__RECORD_ACK:
     case COP__RECORD_BYE:
+    case COP__RECORD_SEES:
         return 0;
     default:
         return UINT32_MAX;

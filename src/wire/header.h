@@ -46,7 +46,14 @@ enum cop__record_type {
     COP__RECORD_PIECE = 5,  /* body: next piece of the one BULK frame under way */
     COP__RECORD_ACK = 6,    /* no body: only the counts */
     COP__RECORD_BYE = 7,    /* no body: orderly close, not a sign of death */
+    COP__RECORD_SHOW = 8,   /* body: where in my memory a mark lies, and the mark */
+    COP__RECORD_SEES = 9,   /* no body: I have found the mark there */
+    COP__RECORD_THERE =
+        10, /* body: header of a BULK frame, and where its payload lies */
 };
+#define COP__MARK_SIZE 16u
+#define COP__SHOW_SIZE (8u + COP__MARK_SIZE)
+#define COP__THERE_SIZE (COP__HEADER_SIZE + 8u)
 #define COP__RECORD_LAST 0x01u /* flag of PIECE: the frame is whole */
 #define COP__RECORD_KEEP 0x02u /* flag of all: its sender needs the connection */
 

@@ -73,6 +73,8 @@ static void take_item(struct cop__item *item, struct outcome *outcome)
     outcome->items++;
     outcome->skipped += item->skipped;
     outcome->sum = outcome->sum * 31 + item->type;
+    if (item->type == COP__RECORD_SHOW || item->type == COP__RECORD_THERE)
+        outcome->sum += item->address + item->frame.header.length + item->mark[0];
     if (item->type == COP__RECORD_FRAME && !item->skipped) {
         struct cop_buf *payload = item->frame.payload;
         COP_ASSERT(item->frame.header.length == (payload ? payload->length : 0));

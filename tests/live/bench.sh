@@ -68,6 +68,8 @@ expect 0 coppice bench bulk -n 7 --size 24M --chunk 64 --rounds 1 --json
 [ "$(field bytes)" = 25165824 ] || die "$out"
 grep -q '"share":{"median":[0-9.]*[1-9]' <<<"$out" || die "$out"
 [ "$(field idle_bytes)" -gt 0 ] && [ "$(field grown_bytes)" -lt 16000000 ] || die "$out"
+expect 0 coppice bench bulk --local -n 3 --size 1M --rounds 1 --json
+grep -q '"gain":{"median":[0-9.]*[1-9]' <<<"$out" || die "$out"
 expect 2 coppice bench bulk --size 12Q
 expect 2 coppice bench bulk --shape square
 assert_nothing_left

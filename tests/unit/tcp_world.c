@@ -244,6 +244,7 @@ struct side *world_open(struct world *world, cop_id id, cop_incarnation incarnat
         .handshake_timeout_ns = or_never(world->handshake_timeout_ns),
         .strangers_max = world->strangers_max ? world->strangers_max : 100,
         .acquaintances_max = 64,
+        .no_reads = world->no_reads,
         .address = on_address,
         .address_context = world,
         .name_of = on_name,

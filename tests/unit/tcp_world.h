@@ -61,6 +61,7 @@ struct world {
     bool is_open; /* whoever calls may be a member */
     /* What a node might do when it hears of it; may be NULL. */
     void (*on_down)(struct side *side, cop_id peer);
+    bool no_reads;
 };
 
 /* AF_UNIX, AF_INET, or AF_INET with a key that all sides have. */

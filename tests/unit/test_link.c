@@ -146,6 +146,62 @@ static void control_overtakes_bulk(void **state)
     ends_destroy(ends);
 }
 
+/* Until the mark is seen all is sent; then it is said where it lies. The other end is given
+ * the bytes in parts, reads for itself, and counts. */
+static void payloads_stay_where_they_lie(void **state)
+{
+    (void)state;
+    static const uint32_t steps[] = {1, 23, 24, 25, 48, 79, 80, 81, 5000};
+    static const uint8_t mark[COP__MARK_SIZE] = "nothing like it";
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        struct ends *ends = ends_create();
+        uint32_t marks = 0, places = 0, frames = 0;
+        ends->out.mark = mark;
+        push(ends, COP__KIND_DATA, 40000);
+        gather(ends);
+        ends->out.shown = COP__SEEN;
+        push(ends, COP__KIND_DATA, COP__THERE_LEAST);
+        push(ends, COP__KIND_NEWS, 40000);
+        push(ends, COP__KIND_DATA, COP__THERE_LEAST - 1);
+        gather(ends);
+        for (uint32_t at = 0; at < ends->length; at += steps[i]) {
+            uint32_t rest = ends->length - at;
+            struct cop__bytes in = {ends->bytes + at,
+                                    rest < steps[i] ? rest : steps[i]};
+            struct cop__item item;
+            int found;
+            while ((found = cop__link_input(&ends->in, &in, &item)) > 0) {
+                if (item.type == COP__RECORD_SHOW) {
+                    marks++;
+                    assert_true(item.address == (uintptr_t)mark);
+                    assert_memory_equal(item.mark, mark, sizeof mark);
+                    continue;
+                }
+                if (item.type == COP__RECORD_THERE) {
+                    places++;
+                    assert_int_equal(item.frame.header.length, COP__THERE_LEAST);
+                    struct cop_buf *read = cop_buf_create(COP__THERE_LEAST);
+                    memcpy(read->data, (const void *)(uintptr_t)item.address,
+                           read->length);
+                    cop__link_fetched(&ends->in, &item, read);
+                }
+                assert_int_equal(item.type, COP__RECORD_FRAME);
+                uint32_t length = item.frame.header.length;
+                for (uint32_t j = 0; j < length; j++)
+                    assert_int_equal(item.frame.payload->data[j],
+                                     (uint8_t)(j * 7 + length));
+                frames++;
+                cop_buf_unref(item.frame.payload);
+            }
+            assert_int_equal(found, 0);
+        }
+        assert_true(marks == 1 && places == 1 && frames == 4);
+        struct cop__counts counts = cop__session_counts(&ends->far);
+        assert_int_equal(counts.lanes[COP__LANE_BULK], 3);
+        ends_destroy(ends);
+    }
+}
+
 static void counts_come_back_with_frames(void **state)
 {
     (void)state;
@@ -271,6 +327,51 @@ static void pieces_that_do_not_fit_are_cut(void **state)
     }
 }
 
+static void places_that_cannot_be_are_cut(void **state)
+{
+    (void)state;
+    static const uint8_t types[] = {COP__RECORD_SHOW, COP__RECORD_THERE};
+    for (size_t i = 0; i < sizeof types; i++) {
+        uint32_t size = types[i] == COP__RECORD_SHOW ? COP__SHOW_SIZE : COP__THERE_SIZE;
+        struct ends *ends = ends_create();
+        put_record(ends, types[i], 0, size - 1);
+        assert_int_equal(try_bytes(ends), COP_EMALFORMED);
+        ends = ends_create();
+        put_record(ends, types[i], 0, size + 1);
+        assert_int_equal(try_bytes(ends), COP_ETOOBIG);
+    }
+    struct ends *ends = ends_create();
+    put_record(ends, COP__RECORD_SEES, 0, 1);
+    assert_int_equal(try_bytes(ends), COP_ETOOBIG);
+    /* Too long, or of nothing. */
+    ends = ends_create();
+    put_record(ends, COP__RECORD_THERE, 0, COP__THERE_SIZE);
+    put_header(ends, COP__KIND_DATA, UINT32_MAX);
+    ends->length += 8;
+    assert_int_equal(try_bytes(ends), COP_EMALFORMED);
+    ends = ends_create();
+    put_record(ends, COP__RECORD_THERE, 0, COP__THERE_SIZE);
+    put_header(ends, COP__KIND_DATA, 0);
+    ends->length += 8;
+    assert_int_equal(try_bytes(ends), COP_EMALFORMED);
+    /* While the one before it is not whole. */
+    ends = ends_create();
+    put_record(ends, COP__RECORD_PIECE, 0, COP__HEADER_SIZE + 20);
+    put_header(ends, COP__KIND_DATA, 40);
+    ends->length += 20;
+    put_record(ends, COP__RECORD_THERE, 0, COP__THERE_SIZE);
+    put_header(ends, COP__KIND_DATA, 40);
+    ends->length += 8;
+    assert_int_equal(try_bytes(ends), COP_EMALFORMED);
+    /* Counted more than it was given. */
+    ends = ends_create();
+    struct cop__record record = {
+        .type = COP__RECORD_SHOW, .length = COP__SHOW_SIZE, .bulk = 1};
+    cop__record_encode(&record, ends->bytes);
+    ends->length = COP__RECORD_SIZE + COP__SHOW_SIZE;
+    assert_int_equal(try_bytes(ends), COP_EMALFORMED);
+}
+
 /* Frames of a later version are counted, or they would be sent again for ever. */
 static void what_is_new_is_skipped_and_counted(void **state)
 {
@@ -288,6 +389,9 @@ static void what_is_new_is_skipped_and_counted(void **state)
     ends->length += 10;
     put_record(ends, COP__RECORD_PIECE, COP__RECORD_LAST, 5);
     ends->length += 5;
+    put_record(ends, COP__RECORD_THERE, 0, COP__THERE_SIZE);
+    put_header(ends, 9998, 15);
+    ends->length += 8;
     for (uint32_t i = 0; i < ends->length; i += 13) {
         struct cop__bytes in = {ends->bytes + i,
                                 ends->length - i < 13 ? ends->length - i : 13};
@@ -302,7 +406,7 @@ static void what_is_new_is_skipped_and_counted(void **state)
     }
     struct cop__counts counts = cop__session_counts(&ends->far);
     assert_int_equal(counts.lanes[COP__LANE_CONTROL], 2);
-    assert_int_equal(counts.lanes[COP__LANE_BULK], 1);
+    assert_int_equal(counts.lanes[COP__LANE_BULK], 2);
     ends_destroy(ends);
 }
 
@@ -551,9 +655,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(frames_come_whole_in_any_parts),
         cmocka_unit_test(control_overtakes_bulk),
+        cmocka_unit_test(payloads_stay_where_they_lie),
         cmocka_unit_test(counts_come_back_with_frames),
         cmocka_unit_test(nonsense_is_cut),
         cmocka_unit_test(pieces_that_do_not_fit_are_cut),
+        cmocka_unit_test(places_that_cannot_be_are_cut),
         cmocka_unit_test(what_is_new_is_skipped_and_counted),
         cmocka_unit_test(wishes_travel_with_every_record),
         cmocka_unit_test(only_members_are_admitted),

@@ -148,6 +148,9 @@ static int start(struct cop__peers *peers)
     peers->listen_family = family_of(peers->listen_fd);
     if (peers->listen_family < 0)
         return COP_EIO;
+    /* Whoever connects is told which process listens: this one, not the one that made it. */
+    if (peers->listen_family == AF_UNIX && listen(peers->listen_fd, SOMAXCONN) != 0)
+        return COP_EIO;
     /* libuv makes the descriptor non-blocking, too. */
     if (uv_poll_init(peers->config.loop, &peers->listener, peers->listen_fd) != 0)
         return COP_EIO;

@@ -2,6 +2,7 @@
 /* One connection from its making to its end: the handshake, what comes in, and ageing. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "base/assert.h"
 #include "net/tcp/table.h"
@@ -88,6 +89,7 @@ static void forget(struct cop__conn *conn)
     cop__alarm_stop(peers->config.clock, &conn->alarm);
     if (peers->heard == conn)
         peers->heard = NULL;
+    cop__mark_wipe(conn->mark);
     unlink_conn(conn);
     conn->state = COP__CONN_CLOSING;
 }
@@ -237,6 +239,18 @@ static void refuse(struct cop__conn *conn, enum cop__refusal refusal)
     refuse_life(conn, refusal, 0);
 }
 
+/* What the other side may look for, if it is a process of this user. */
+static void make_mark(struct cop__conn *conn)
+{
+    struct cop__peers *peers = conn->peers;
+    if (peers->config.no_reads || !conn->stream.is_local ||
+        (peers->secret == 0 &&
+         getrandom(&peers->secret, sizeof peers->secret, GRND_NONBLOCK) < 0))
+        return;
+    cop__mark_make(peers->secret, ++peers->marks, conn->mark);
+    conn->link.mark = conn->mark;
+}
+
 /* The handshake is over. */
 static void open_conn(struct cop__conn *conn, struct cop__peer *peer)
 {
@@ -251,6 +265,7 @@ static void open_conn(struct cop__conn *conn, struct cop__peer *peer)
     /* Our greeting told a wish that may have changed since. */
     conn->link.must_tell = conn->link.keep != cop__peer_is_wanted(peer);
     conn->link.keep = cop__peer_is_wanted(peer);
+    make_mark(conn);
     cop__link_open(&conn->link, &peer->acquaintance.session);
     cop__session_told(&peer->acquaintance.session);
     peer->open = conn;
@@ -427,6 +442,58 @@ static void on_frame(struct cop__conn *conn, struct cop__item *item)
     cop_buf_unref(item->frame.payload);
 }
 
+static void on_nonsense(struct cop__conn *conn, int error);
+
+COP__COLD static void on_show(struct cop__conn *conn, const struct cop__item *item)
+{
+    struct cop__peer *peer = conn->peer;
+    if (conn->link.mark == NULL ||
+        peer->unseen == peer->acquaintance.session.incarnation ||
+        !cop__sight_open(&conn->sight, conn->stream.fd, item->address, item->mark))
+        return; /* then it is sent */
+    conn->link.must_see = true;
+    cop__peer_mark_dirty(peer);
+}
+
+/* It could be read, and cannot any more: over a new connection all that was not counted is sent,
+ * if there is still somebody to send it. */
+COP__COLD static void on_unseen(struct cop__conn *conn)
+{
+    conn->peer->unseen = conn->peer->acquaintance.session.incarnation;
+    conn->peers->config.stats->payloads_unseen++;
+    cop__conn_renew(conn);
+}
+
+static void on_there(struct cop__conn *conn, struct cop__item *item)
+{
+    if (conn->sight.pid == 0) {
+        on_nonsense(conn, COP_EMALFORMED);
+        return;
+    }
+    struct cop_buf *payload = cop_buf_create(item->frame.header.length);
+    if (payload == NULL) {
+        on_nonsense(conn, COP_ENOMEM);
+        return;
+    }
+    if (cop__sight_read(&conn->sight, item->address, payload->data, payload->length) !=
+        0) {
+        cop_buf_unref(payload);
+        on_unseen(conn);
+        return;
+    }
+    conn->peers->config.stats->payloads_read++;
+    cop__link_fetched(&conn->link, item, payload);
+    on_frame(conn, item);
+}
+
+static void on_sees(struct cop__conn *conn)
+{
+    if (conn->link.shown != COP__SHOWN)
+        on_nonsense(conn, COP_EMALFORMED);
+    else
+        conn->link.shown = COP__SEEN;
+}
+
 COP__COLD static void on_bye(struct cop__conn *conn)
 {
     struct cop__peer *peer = detach(conn);
@@ -456,6 +523,12 @@ static void on_item(struct cop__conn *conn, struct cop__item *item)
         on_command(conn, item);
     else if (item->type == COP__RECORD_FRAME)
         on_frame(conn, item);
+    else if (item->type == COP__RECORD_THERE)
+        on_there(conn, item);
+    else if (item->type == COP__RECORD_SHOW)
+        on_show(conn, item);
+    else if (item->type == COP__RECORD_SEES)
+        on_sees(conn);
     else if (item->type == COP__RECORD_BYE)
         on_bye(conn);
     else if (item->type == COP__RECORD_HELLO && conn->state == COP__CONN_STRANGER)

@@ -463,6 +463,7 @@ static struct cop__peers_config peers_config(struct cop__tcp *tcp)
         .loop = config->loop,
         .runner = config->runner,
         .tls = config->tls,
+        .no_reads = config->no_reads,
         .log = config->log,
         .stats = &tcp->stats,
         .listen_fd = config->listen_fd,

@@ -59,6 +59,8 @@ struct cop__tcp_config {
      * never encrypted, and are for processes of the same user and of root.
      */
     struct cop__tls *tls;
+    /* Over Unix sockets too all bulk is sent, and none read in the memory of its sender. */
+    bool no_reads;
 
     int listen_fd; /* bound and listening, TCP or Unix; the driver owns it from now on */
     /* The address of a member; called when one is needed. 0 or COP_ENOENT. */
@@ -125,6 +127,8 @@ struct cop__tcp_stats {
     uint64_t aged_out;         /* connections closed because nobody used them */
     uint64_t refused_unproven; /* connections whose other side did not prove itself */
     uint64_t refused_rate;     /* connections that came too fast from one address */
+    uint64_t payloads_read;    /* in the memory of their senders (sight.h) */
+    uint64_t payloads_unseen;  /* that could not be, and were sent after all */
 };
 
 /*

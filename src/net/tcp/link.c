@@ -119,6 +119,11 @@ static int start_record(struct cop__link *link, const uint8_t *head)
         return open_body(parser, parser->left);
     if (type == COP__RECORD_PIECE && parser->bulk_is_open)
         return reopen_bulk(parser);
+    if (type == COP__RECORD_SHOW || type == COP__RECORD_THERE) {
+        uint32_t size = type == COP__RECORD_SHOW ? COP__SHOW_SIZE : COP__THERE_SIZE;
+        parser->state = COP__PARSE_PLACE;
+        return parser->left == size ? 0 : COP_EMALFORMED;
+    }
     if (type == COP__RECORD_FRAME || type == COP__RECORD_PIECE) {
         parser->state = COP__PARSE_HEADER;
         return parser->left >= COP__HEADER_SIZE ? 0 : COP_EMALFORMED;
@@ -183,7 +188,7 @@ static void put_bulk_aside(struct cop__parser *parser)
 static void finish_frame(struct cop__link *link, struct cop__item *out)
 {
     struct cop__parser *parser = &link->parser;
-    bool is_bulk = parser->record.type == COP__RECORD_PIECE;
+    bool is_bulk = parser->record.type != COP__RECORD_FRAME;
     if (link->session)
         cop__session_received(link->session,
                               is_bulk ? COP__LANE_BULK : COP__LANE_CONTROL,
@@ -226,6 +231,54 @@ static int finish_record(struct cop__link *link, struct cop__item *out)
     return found;
 }
 
+/* A frame that is to be read where it lies, unless it is of no use here. */
+static int find_frame(struct cop__link *link, const uint8_t *body,
+                      struct cop__item *out)
+{
+    struct cop__parser *parser = &link->parser;
+    int error = cop__header_decode(body, &parser->now.header);
+    if (parser->bulk_is_open || (error && error != COP_EKIND && error != COP_EVERSION))
+        return COP_EMALFORMED;
+    if (error) {
+        parser->state = COP__PARSE_SKIP;
+        finish_frame(link, out);
+        return 1;
+    }
+    out->frame = (struct cop_frame){.header = parser->now.header};
+    return out->frame.header.length > 0 ? 1 : COP_EMALFORMED;
+}
+
+/* What lies where, in the memory of the other side. */
+static int finish_place(struct cop__link *link, const uint8_t *body,
+                        struct cop__item *out)
+{
+    struct cop__parser *parser = &link->parser;
+    const struct cop__record *record = &parser->record;
+    struct cop__counts counts = {{record->count, record->bulk}};
+    bool is_mark = record->type == COP__RECORD_SHOW;
+    struct cop__reader reader =
+        cop__reader(body + (is_mark ? 0 : COP__HEADER_SIZE), sizeof out->address);
+    int error = cop__session_counted(link->session, &counts);
+    if (error != 0)
+        return error;
+    *out = (struct cop__item){.type = record->type, .record = *record};
+    out->address = cop__get_u64(&reader);
+    if (is_mark)
+        memcpy(out->mark, body + sizeof out->address, COP__MARK_SIZE);
+    int found = is_mark ? 1 : find_frame(link, body, out);
+    parser->state = COP__PARSE_RECORD;
+    return found;
+}
+
+void cop__link_fetched(struct cop__link *link, struct cop__item *item,
+                       struct cop_buf *payload)
+{
+    cop__session_received(link->session, COP__LANE_BULK,
+                          COP__KEPT_OVERHEAD + payload->length);
+    item->type = COP__RECORD_FRAME;
+    item->frame.payload = payload;
+}
+
 int cop__link_input(struct cop__link *link, struct cop__bytes *in,
                     struct cop__item *out)
 {
@@ -246,6 +299,12 @@ int cop__link_input(struct cop__link *link, struct cop__bytes *in,
                 return 0;
             error = start_frame(link, parser, head);
             break;
+        case COP__PARSE_PLACE:
+            head = take(parser, in, parser->left);
+            if (!head)
+                return 0;
+            error = finish_place(link, head, out);
+            break;
         case COP__PARSE_BODY:
         case COP__PARSE_SKIP:
             if (!take_body(parser, in))
@@ -263,7 +322,8 @@ int cop__link_input(struct cop__link *link, struct cop__bytes *in,
 /* Payloads up to this size are copied: cheaper than one more element for the kernel. */
 #define COPY_MAX 4096u
 /* What one record may add to `space`. */
-#define RECORD_ROOM (COP__RECORD_SIZE + COP__HEADER_SIZE + COPY_MAX)
+#define RECORD_ROOM                                                                    \
+    (COP__RECORD_SIZE + COP__SHOW_SIZE + COP__RECORD_SIZE + COP__HEADER_SIZE + COPY_MAX)
 
 void cop__batch_init(struct cop__batch *batch, uint8_t *space, size_t size)
 {
@@ -366,6 +426,40 @@ static void add_piece(struct cop__link *link, struct cop__batch *batch,
         cop__session_advance(link->session, COP__LANE_BULK);
 }
 
+/* Its payload stays where it is, for as long as the session keeps it. */
+static void add_there(struct cop__link *link, struct cop__batch *batch,
+                      const struct cop__kept *kept)
+{
+    add_record(link, batch, COP__RECORD_THERE, 0, COP__THERE_SIZE);
+    cop__header_encode(&kept->header, add_room(batch, COP__HEADER_SIZE));
+    struct cop__writer writer = cop__writer(add_room(batch, 8), 8);
+    cop__put_u64(&writer, (uintptr_t)kept->payload->data);
+    cop__session_advance(link->session, COP__LANE_BULK);
+}
+
+static void add_mark(struct cop__link *link, struct cop__batch *batch)
+{
+    add_record(link, batch, COP__RECORD_SHOW, 0, COP__SHOW_SIZE);
+    struct cop__writer writer = cop__writer(add_room(batch, 8), 8);
+    cop__put_u64(&writer, (uintptr_t)link->mark);
+    cop__batch_copy(batch, link->mark, COP__MARK_SIZE);
+    link->shown = COP__SHOWN;
+}
+
+/* The mark is shown before the first frame that it is for; that one is sent. */
+static void add_bulk(struct cop__link *link, struct cop__batch *batch,
+                     const struct cop__kept *kept)
+{
+    bool is_large = link->mark && link->bulk_offset == 0 && kept->payload &&
+                    kept->payload->length >= COP__THERE_LEAST;
+    if (is_large && link->shown == COP__NOT_SHOWN)
+        add_mark(link, batch);
+    if (is_large && link->shown == COP__SEEN)
+        add_there(link, batch, kept);
+    else
+        add_piece(link, batch, kept);
+}
+
 /* The next frame or piece, control before bulk. Whether there was one. */
 static bool add_next(struct cop__link *link, struct cop__batch *batch)
 {
@@ -376,12 +470,16 @@ static bool add_next(struct cop__link *link, struct cop__batch *batch)
     }
     kept = cop__session_next(link->session, COP__LANE_BULK);
     if (kept)
-        add_piece(link, batch, kept);
+        add_bulk(link, batch, kept);
     return kept != NULL;
 }
 
 bool cop__link_gather(struct cop__link *link, struct cop__batch *batch)
 {
+    if (link->must_see && has_room(batch)) {
+        cop__link_say(link, batch, COP__RECORD_SEES);
+        link->must_see = false;
+    }
     while (has_room(batch)) {
         if (add_next(link, batch)) {
             batch->frames++;

@@ -16,6 +16,8 @@
 
 /* BULK frames are cut into pieces of this size, so that control can go in between. */
 #define COP__PIECE_SIZE (UINT32_C(16) << 10)
+/* Those with so much payload are not sent if the other side can read them where they lie. */
+#define COP__THERE_LEAST (UINT32_C(32) << 10)
 
 /* ---- bytes in -------------------------------------------------------------------- */
 
@@ -28,7 +30,8 @@ struct cop__parser {
         COP__PARSE_RECORD,
         COP__PARSE_HEADER,
         COP__PARSE_BODY,
-        COP__PARSE_SKIP
+        COP__PARSE_SKIP,
+        COP__PARSE_PLACE /* SHOW, THERE: where something lies */
     } state;
     uint32_t part_length;
     uint32_t left; /* bytes of the body of the record still to come */
@@ -39,7 +42,7 @@ struct cop__parser {
     struct cop_frame bulk;
     uint32_t bulk_filled;
     bool bulk_is_open, bulk_is_skipped;
-    uint8_t part[COP__HEADER_SIZE]; /* a record or header that is not whole yet */
+    uint8_t part[COP__THERE_SIZE]; /* a record or header that is not whole yet */
 };
 
 /* What cop__link_input found. */
@@ -50,6 +53,8 @@ struct cop__item {
     struct cop__record record;
     struct cop_frame frame; /* FRAME: payload to be given back by the caller */
     struct cop_buf *body;   /* HELLO, WELCOME, REFUSE: to be given back by the caller */
+    uint64_t address;       /* SHOW: of the mark; THERE: of the payload of `frame` */
+    uint8_t mark[COP__MARK_SIZE]; /* SHOW */
 };
 
 /* ---- the link -------------------------------------------------------------------- */
@@ -61,6 +66,11 @@ struct cop__link {
     bool other_keeps;             /* the other side needs it */
     bool must_tell;               /* send the counts even without a frame */
     bool takes_commands;          /* before it is open, too: one COMMAND at a time */
+    /* Where both ends are processes of one user (sight.h): what the other side must find to
+     * read our memory. It lies still as long as the connection is open. NULL: not here. */
+    const uint8_t *mark;
+    enum { COP__NOT_SHOWN, COP__SHOWN, COP__SEEN } shown;
+    bool must_see; /* we have found the other side's mark, and are to say so */
     struct cop__parser parser;
 };
 
@@ -77,6 +87,10 @@ void cop__link_open(struct cop__link *link, struct cop__session *session);
  */
 int cop__link_input(struct cop__link *link, struct cop__bytes *in,
                     struct cop__item *out);
+
+/* The payload of a THERE was read: it is a frame that came, and counted. */
+void cop__link_fetched(struct cop__link *link, struct cop__item *item,
+                       struct cop_buf *payload);
 
 /* ---- bytes out ------------------------------------------------------------------- */
 

@@ -44,6 +44,7 @@ struct cop__peers_config {
     cop_time patient_until; /* whom we never met may be starting: nobody is refused */
     uint32_t strangers_max;
     uint32_t acquaintances_max; /* whom nobody knows, and who are gone: about so many */
+    bool no_reads; /* everything is sent, and nothing read where it lies (sight.h) */
 
     int (*address)(void *context, cop_id id, struct cop__address *out);
     int (*name_of)(void *context, cop_id id, char *out, size_t size); /* or NULL */

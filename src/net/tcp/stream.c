@@ -202,6 +202,7 @@ static int take_socket(struct cop__stream *stream, int fd, int family)
         return error;
     }
     stream->is_shaking = stream->channel != NULL;
+    stream->is_local = family == AF_UNIX;
     stream->uv.data = stream;
     stream->fd = fd;
     return 0;

@@ -52,8 +52,9 @@ struct cop__stream {
     struct cop__stream_base *base;
     int fd; /* -1: there is nothing to be closed */
     bool is_connecting;
-    bool is_maker;                /* we made the connection */
-    bool is_shaking;              /* the other side has yet to prove who it is */
+    bool is_maker;   /* we made the connection */
+    bool is_shaking; /* the other side has yet to prove who it is */
+    bool is_local;   /* a Unix socket: the kernel knows whose the other end is */
     struct cop__channel *channel; /* NULL: not encrypted */
     struct cop__pending *pending; /* bytes that the kernel did not take yet */
 };

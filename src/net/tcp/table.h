@@ -7,6 +7,7 @@
 #include "net/tcp/limits.h"
 #include "net/tcp/notice.h"
 #include "net/tcp/peers.h"
+#include "net/tcp/sight.h"
 #include "net/tcp/stream.h"
 
 /*
@@ -41,8 +42,10 @@ struct cop__conn {
     struct cop__link link;
     struct cop__alarm alarm; /* the handshake takes too long; nobody uses it */
     struct cop__conn *next, *prev;
-    uint64_t guest;     /* its number */
-    cop__origin origin; /* of theirs; 0 if it has none, or is ours */
+    uint8_t mark[COP__MARK_SIZE]; /* that we show; zero: none */
+    struct cop__sight sight;      /* into the other side's memory */
+    uint64_t guest;               /* its number */
+    cop__origin origin;           /* of theirs; 0 if it has none, or is ours */
 };
 
 struct cop__peer {
@@ -57,8 +60,10 @@ struct cop__peer {
     struct cop__conn *open, *attempt;
     struct cop__alarm again;
     cop_incarnation sought; /* the latest life that a frame was for */
-    cop_time patience;      /* until when attempts that begin now are repeated */
-    uint64_t backlog;       /* its share of the statistics */
+    cop_incarnation
+        unseen;        /* the life whose memory could be read, and then could not */
+    cop_time patience; /* until when attempts that begin now are repeated */
+    uint64_t backlog;  /* its share of the statistics */
     struct cop__peer *next_dirty, *next_wanted;
     struct cop__acquaintance acquaintance;
 };
@@ -79,6 +84,7 @@ struct cop__peers {
     struct cop__conn *first, *last; /* in the order in which they were made */
     uint32_t strangers;             /* guests among them */
     uint64_t guests;                /* how many there have been */
+    uint64_t secret, marks;         /* of the marks that were made; 0: none were yet */
 
     /* accept.c */
     uv_poll_t listener;
