@@ -261,7 +261,8 @@ static void test_reserved_is_ignored_when_read(void **state)
 
 static const uint8_t types[] = {
     COP__RECORD_HELLO, COP__RECORD_WELCOME, COP__RECORD_REFUSE, COP__RECORD_FRAME,
-    COP__RECORD_PIECE, COP__RECORD_ACK,     COP__RECORD_BYE,
+    COP__RECORD_PIECE, COP__RECORD_ACK,     COP__RECORD_BYE,    COP__RECORD_SHOW,
+    COP__RECORD_SEES,  COP__RECORD_THERE,
 };
 #define TYPES (sizeof types / sizeof *types)
 
