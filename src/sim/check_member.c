@@ -25,6 +25,7 @@
 struct known {
     struct cop_view *view;
     struct cop_ballot before; /* what members had before it; epoch 0: not known yet */
+    bool is_judged;           /* M6 was looked at */
 };
 
 /* What a node has. */
@@ -237,21 +238,25 @@ static void check_way(struct state *state, struct cop_sim *sim, struct known *kn
     const struct cop_view *before = find(state, last->ballot);
     if (!before)
         return;
-    check_returns(sim, before, known->view);
-    if (known->before.epoch == 0)
+    if (known->before.epoch == 0) {
+        check_returns(sim, before, known->view);
         known->before = last->ballot;
-    else if (!same(known->before, last->ballot))
+    } else if (!same(known->before, last->ballot)) {
         cop_sim_fail(sim, "M3", "%u came to view %llu from %llu, others from %llu",
                      (unsigned)id, (unsigned long long)cop_view_epoch(known->view),
                      (unsigned long long)last->ballot.epoch,
                      (unsigned long long)known->before.epoch);
+    }
 }
 
-/* M6: only checked where nothing but crashes happened. */
-static void check_accuracy(struct cop_sim *sim, const struct cop_view *view)
+/* M6: only checked where nothing but crashes happened, and when the first has the view: nobody
+ * who is without life then has any later. */
+static void check_accuracy(struct cop_sim *sim, struct known *known)
 {
-    if (cop_sim_was_disturbed(sim) || cop_sim_was_lied_to(sim))
+    const struct cop_view *view = known->view;
+    if (known->is_judged || cop_sim_was_disturbed(sim) || cop_sim_was_lied_to(sim))
         return;
+    known->is_judged = true;
     for (cop_id id = 0; id < cop_view_slots(view); id++) {
         struct cop_member member;
         if (cop_view_member(view, id, &member) == 0 && member.presence == COP_REMOVED &&
@@ -279,9 +284,10 @@ static void on_view(void *of, struct cop_sim *sim, cop_id id, struct cop_view *v
                      (unsigned long long)last->ballot.epoch,
                      (unsigned long long)ballot.epoch);
     struct known *known = note(state, sim, view);
-    if (known && !cop_sim_failure(sim))
+    if (known && !cop_sim_failure(sim)) {
         check_way(state, sim, known, id, last);
-    check_accuracy(sim, view);
+        check_accuracy(sim, known);
+    }
     last->ballot = ballot;
 }
 
