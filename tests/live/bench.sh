@@ -51,6 +51,10 @@ expect 0 coppice bench agree -n 8 --killed 0,4 --algorithm tree --sets 3 --opera
 [ "$(field killed | paste -sd,)" = 0,0,4,4,4 ] || die "$out"
 [ "$(field algorithm | paste -sd,)" = allreduce,tree,allreduce,tree,tree ] || die "$out"
 [ "$(field keep_tree | paste -sd,)" = false,false,false,false,true ] || die "$out"
+# As many pieces as operations, at most; of the baseline each is its own pair.
+[ "$(field pairs | sort -u)" = 6 ] || die "$out"
+[ "$(grep -c '"paired_over_allreduce":{"median":1.0000,"low":1.0000,"high":1.0000,"confidence":0.99' <<<"$out")" -ge 2 ] || die "$out"
+[ "$(grep -c '"paired_over_allreduce":{"median":[0-9.]*[1-9]' <<<"$out")" = 5 ] || die "$out"
 # Calls: each number of them has a line.
 expect 0 coppice bench rpc -n 8 --in-flight 1,100 --rounds 2 --requests 200 --json
 [ "$(field in_flight | paste -sd,)" = 1,100 ] || die "$out"
