@@ -16,7 +16,8 @@
 #include <unistd.h>
 
 #define TIMEOUT_NS (60 * COP_SEC)
-#define WAIT_NS (30 * COP_SEC)
+/* Hundreds of processes that die on two processors are not missed at once. */
+#define WAIT_NS (300 * COP_SEC)
 #define FLOOR_BYTES 150u
 #define FLOOR_TURNS 40u
 /* A majority stays even if this part of those who are left goes at once. */
@@ -27,8 +28,9 @@ struct bench {
     const struct agree_config *config;
     struct local local;
     struct client client;
-    double *floor;                     /* by set */
-    double *means[AGREE_VARIANTS_MAX]; /* by set */
+    double *floor;                      /* by set */
+    double *means[AGREE_VARIANTS_MAX];  /* by set */
+    double *paired[AGREE_VARIANTS_MAX]; /* over the first, by set and pair */
     double messages[AGREE_VARIANTS_MAX];
     uint32_t bytes;
 };
@@ -149,14 +151,14 @@ static int count_all_sent(const struct bench *bench, struct sent *out)
 /* ---- one set --------------------------------------------------------------------- */
 
 static int run_set(struct bench *bench, const struct agree_variant *variant,
-                   struct agreer *out)
+                   uint32_t operations, struct agreer *out)
 {
     const struct agree_config *config = bench->config;
     bool is_baseline = variant->algorithm == COP_AGREE_ALLREDUCE;
     const struct agree_order order = {.algorithm = variant->algorithm,
                                       .op = COP_AGREE_SUM,
                                       .value = 1,
-                                      .count = config->operations,
+                                      .count = operations,
                                       .warm_up = config->warm_up,
                                       .window = 1,
                                       .skew_ms = config->skew_ms,
@@ -178,10 +180,15 @@ static int run_set(struct bench *bench, const struct agree_variant *variant,
     return error;
 }
 
-static int time_set(struct bench *bench, uint32_t variant, double *mean)
+/* A part of the operations of a set, as near to the same for all pairs as can be. */
+static int time_piece(struct bench *bench, uint32_t variant, uint32_t pair,
+                      double *mean)
 {
+    const struct agree_config *config = bench->config;
+    uint32_t operations = config->operations / config->pairs +
+                          (pair < config->operations % config->pairs);
     struct agreer agreer;
-    int code = run_set(bench, &bench->config->variants[variant], &agreer);
+    int code = run_set(bench, &config->variants[variant], operations, &agreer);
     if (code)
         return code;
     const struct agree_sample *first = agreer.samples,
@@ -201,7 +208,7 @@ static int count_set(struct bench *bench, uint32_t variant)
     struct agreer agreer;
     int code = count_all_sent(bench, &before);
     if (code == 0)
-        code = run_set(bench, &config->variants[variant], &agreer);
+        code = run_set(bench, &config->variants[variant], config->operations, &agreer);
     if (code)
         return code;
     agreer_free(&agreer);
@@ -226,6 +233,24 @@ static int time_floor(const struct bench *bench, double *median)
     return bench_time_floor(&floor, median);
 }
 
+/* Another one is first in every set; every second pair goes the other way round. */
+static int take_pair(struct bench *bench, uint32_t set, uint32_t pair)
+{
+    const struct agree_config *config = bench->config;
+    uint32_t count = config->variant_count;
+    double means[AGREE_VARIANTS_MAX];
+    int code = 0;
+    for (uint32_t i = 0; i < count && code == 0; i++) {
+        uint32_t v = (set + (pair % 2 ? count - 1 - i : i)) % count;
+        code = time_piece(bench, v, pair, &means[v]);
+    }
+    for (uint32_t v = 0; v < count && code == 0; v++) {
+        bench->means[v][set] += means[v] / config->pairs;
+        bench->paired[v][set * config->pairs + pair] = means[v] / means[0];
+    }
+    return code;
+}
+
 static int take_turns(struct bench *bench, struct progress *progress)
 {
     const struct agree_config *config = bench->config;
@@ -237,11 +262,8 @@ static int take_turns(struct bench *bench, struct progress *progress)
     for (uint32_t i = 0; i < config->sets && code == 0; i++) {
         progress_show(progress, what, i, config->sets);
         code = time_floor(bench, &bench->floor[i]);
-        /* Another one is first in every turn. */
-        for (uint32_t v = 0; v < config->variant_count && code == 0; v++) {
-            uint32_t turn = (v + i) % config->variant_count;
-            code = time_set(bench, turn, &bench->means[turn][i]);
-        }
+        for (uint32_t pair = 0; pair < config->pairs && code == 0; pair++)
+            code = take_pair(bench, i, pair);
     }
     return code;
 }
@@ -262,6 +284,8 @@ static int sum_up(struct bench *bench, struct agree_result *out)
         for (uint32_t i = 0; i < sets; i++)
             ratios[i] = bench->means[v][i] / bench->floor[i];
         out->variants[v].over_floor = summarize(ratios, sets);
+        out->variants[v].paired =
+            summarize(bench->paired[v], sets * bench->config->pairs);
         out->variants[v].messages = bench->messages[v];
     }
     for (uint32_t v = 0; v < bench->config->variant_count; v++)
@@ -294,9 +318,13 @@ static int measure(const char *name, struct bench *bench, struct progress *progr
 
 static int make_room(struct bench *bench)
 {
-    bool good = (bench->floor = calloc(bench->config->sets, sizeof(double))) != NULL;
-    for (uint32_t v = 0; v < bench->config->variant_count; v++)
-        good = (bench->means[v] = calloc(bench->config->sets, sizeof(double))) && good;
+    uint32_t sets = bench->config->sets, pairs = bench->config->pairs;
+    bool good = (bench->floor = calloc(sets, sizeof(double))) != NULL;
+    for (uint32_t v = 0; v < bench->config->variant_count; v++) {
+        bench->means[v] = calloc(sets, sizeof(double));
+        bench->paired[v] = calloc((size_t)sets * pairs, sizeof(double));
+        good = bench->means[v] && bench->paired[v] && good;
+    }
     return good ? 0 : fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
 }
 
@@ -322,7 +350,9 @@ int bench_agree(const struct agree_config *config, struct progress *progress,
         code = code ? code : end;
     }
     free(bench.floor);
-    for (uint32_t v = 0; v < AGREE_VARIANTS_MAX; v++)
+    for (uint32_t v = 0; v < AGREE_VARIANTS_MAX; v++) {
         free(bench.means[v]);
+        free(bench.paired[v]);
+    }
     return code;
 }

@@ -56,7 +56,7 @@ static int send_all(int fd, const uint8_t *data, size_t length)
         if (sent >= 0)
             done += (size_t)sent;
         else if (errno != EINTR)
-            return COP_EIO;
+            return errno == EPIPE || errno == ECONNRESET ? COP_ELOST : COP_EIO;
     }
     return 0;
 }
@@ -170,7 +170,9 @@ int client_open_address(const struct cop__address *address, struct cop__tls *tls
     struct client client = {.fd = fd};
     bool is_unix = address->storage.ss_family == AF_UNIX;
     int error = is_unix && !is_trusted(fd) ? COP_EREFUSED : 0;
-    if (tls != NULL && !is_unix)
+    if (is_unix)
+        client.address = *address;
+    else if (tls != NULL)
         error = open_line(&client, tls, message, size);
     if (error)
         client_close(&client);
@@ -214,12 +216,33 @@ static int send_encrypted(struct client *client, const struct cop_buf *packed)
     return error;
 }
 
+/* Whether the other end has hung up, whatever it has said before. */
+static bool is_over(const struct client *client)
+{
+    struct pollfd look = {.fd = client->fd, .events = POLLRDHUP};
+    return poll(&look, 1, 0) > 0;
+}
+
+/* No command is in hand, so nothing is lost with the connection. */
+static int open_again(struct client *client)
+{
+    struct client fresh;
+    if (client->address.length == 0 ||
+        client_open_address(&client->address, NULL, &fresh, NULL, 0) != 0)
+        return COP_ELOST;
+    close(client->fd);
+    client->fd = fresh.fd;
+    return 0;
+}
+
 int client_send(struct client *client, enum verb verb, const struct cop_buf *body)
 {
     struct cop_buf *packed = cop__command_make(++client->token, (uint16_t)verb, body);
-    if (packed == NULL)
-        return COP_ENOMEM;
-    int error = client->line ? send_encrypted(client, packed)
+    int error = packed ? 0 : COP_ENOMEM;
+    if (!error && is_over(client))
+        error = open_again(client);
+    if (!error)
+        error = client->line ? send_encrypted(client, packed)
                              : send_all(client->fd, packed->data, packed->length);
     cop_buf_unref(packed);
     return error;

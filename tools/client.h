@@ -9,14 +9,16 @@
 
 /*
  * The command's side of a conversation with an agent or a keeper: blocking, with
- * deadlines.
+ * deadlines. Who says nothing for long is hung up on (serve.c); then the next command opens
+ * the conversation again, where that takes no proof of who is there.
  */
 struct secret_line;
 struct client {
     int fd;
     struct secret_line *line; /* of a connection by TLS; NULL otherwise */
     uint64_t token;
-    struct cop_buf *buffer; /* of the last reply */
+    struct cop_buf *buffer;      /* of the last reply */
+    struct cop__address address; /* to open it again; without a length: not */
 };
 
 /* What came back; the body is borrowed until the next call. */
@@ -39,7 +41,7 @@ void client_close(struct client *client);
 /* The process at the other end, as the kernel knows it; 0 if it does not. */
 pid_t client_peer(const struct client *client);
 
-/* 0, COP_ENOMEM, COP_EIO. `body` may be NULL. */
+/* 0, COP_ENOMEM, COP_ELOST (the other end is gone), COP_EIO. `body` may be NULL. */
 int client_send(struct client *client, enum verb verb, const struct cop_buf *body);
 /*
  * The next reply. 0; COP_ETIMEDOUT; COP_ELOST (the other end is gone); COP_EMALFORMED.

@@ -14,7 +14,7 @@
 
 struct options {
     const char *sizes, *kills, *algorithms, *transport;
-    uint64_t sets, operations, warm_up, skew_ms;
+    uint64_t sets, operations, pairs, warm_up, skew_ms;
     bool as_json;
 };
 
@@ -32,9 +32,9 @@ static void print_head(const struct options *options, bool tcp)
     printf("agreements, binomial tree, %s: medians of %" PRIu64 " sets of %" PRIu64
            ", with the interval that holds them in 99 %%\n\n",
            tcp ? "TCP" : "Unix sockets", options->sets, options->operations);
-    printf("%s%5s %6s  %-18s %9s  %-26s %-22s %-20s%s\n", colour(stdout, BOLD), "n",
-           "killed", "algorithm", "messages", "one agreement", "/ allreduce", "/ floor",
-           colour(stdout, PLAIN));
+    printf("%s%5s %6s  %-18s %9s  %-26s %-22s %-22s %-20s%s\n", colour(stdout, BOLD),
+           "n", "killed", "algorithm", "messages", "one agreement", "/ allreduce",
+           "in pairs", "/ floor", colour(stdout, PLAIN));
 }
 
 static void print_ratio(const struct summary *summary, int width)
@@ -56,6 +56,7 @@ static void print_line(const struct agree_config *config,
              measured->ns.low / 1e6, measured->ns.high / 1e6);
     printf(" %-26s", time);
     print_ratio(&measured->over_first, 22);
+    print_ratio(&measured->paired, 22);
     print_ratio(&measured->over_floor, 20);
     putchar('\n');
     fflush(stdout);
@@ -77,11 +78,13 @@ static void print_json(const struct agree_config *config,
     json_put_string(&json, "transport", config->tcp ? "tcp" : "unix");
     json_put_u64(&json, "sets", config->sets);
     json_put_u64(&json, "operations", config->operations);
+    json_put_u64(&json, "pairs", config->pairs);
     json_put_u64(&json, "skew_ms", config->skew_ms);
     json_put_double(&json, "messages", measured->messages, 3);
     bench_put_summary(&json, "agree_ns", &measured->ns, 0);
     bench_put_summary(&json, "floor_ns", &result->floor_ns, 0);
     bench_put_summary(&json, "over_allreduce", &measured->over_first, 4);
+    bench_put_summary(&json, "paired_over_allreduce", &measured->paired, 4);
     bench_put_summary(&json, "over_floor", &measured->over_floor, 4);
     json_end_object(&json);
     fflush(stdout);
@@ -146,6 +149,8 @@ static int run(const struct options *options)
 {
     struct numbers sizes, kills;
     bool tcp = strcmp(options->transport, "tcp") == 0;
+    uint64_t pairs =
+        options->pairs < options->operations ? options->pairs : options->operations;
     int code = 0;
     if (!tcp && strcmp(options->transport, "unix") != 0)
         return fail(EXIT_USAGE, "bench: --transport takes unix or tcp, not '%s'",
@@ -166,6 +171,7 @@ static int run(const struct options *options)
                                           .tcp = tcp,
                                           .sets = (uint32_t)options->sets,
                                           .operations = (uint32_t)options->operations,
+                                          .pairs = (uint32_t)pairs,
                                           .warm_up = (uint32_t)options->warm_up,
                                           .skew_ms = (uint32_t)options->skew_ms};
             if (config.killed + 2 > config.n)
@@ -188,7 +194,8 @@ int cmd_bench_agree(int argc, char **argv)
                           .transport = "tcp",
                           .sets = 20,
                           .operations = 200,
-                          .warm_up = 20};
+                          .pairs = 10,
+                          .warm_up = 5};
     const struct args_option options[] = {
         {'n', "members", "LIST", "how many processes: 8,64", ARGS_TEXT, &got.sizes, 0,
          0},
@@ -202,8 +209,10 @@ int cmd_bench_agree(int argc, char **argv)
          1, BENCH_ROUNDS_MAX},
         {0, "operations", "K", "agreements in each turn: 200", ARGS_NUMBER,
          &got.operations, 1, 100000},
-        {0, "warm-up", "K", "and so many before them: 20", ARGS_NUMBER, &got.warm_up, 0,
-         1000},
+        {0, "pairs", "P", "pieces of a turn, in which they alternate: 10", ARGS_NUMBER,
+         &got.pairs, 1, 1000},
+        {0, "warm-up", "K", "and so many before each piece: 5", ARGS_NUMBER,
+         &got.warm_up, 0, 1000},
         {0, "transport", "unix|tcp", "tcp, on the loopback and not encrypted",
          ARGS_TEXT, &got.transport, 0, 0},
         {0, "json", NULL, "one object per line: coppice.bench.agree.v1", ARGS_FLAG,

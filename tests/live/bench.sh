@@ -46,6 +46,15 @@ done
 expect 0 coppice bench ts -n 4 --arity 2 --victim root --repeat 1 --repetitions 2
 grep -q '^ *4 *2 root .*(.*(.*(' <<<"$out" || die "$out"
 grep -q '^contention: off by .*: off by' <<<"$out" || die "$out"
+# Agreements: after deaths also in the tree as it was.
+expect 0 coppice bench agree -n 8 --killed 0,4 --algorithm tree --sets 3 --operations 6 --warm-up 1 --json
+[ "$(field killed | paste -sd,)" = 0,0,4,4,4 ] || die "$out"
+[ "$(field algorithm | paste -sd,)" = allreduce,tree,allreduce,tree,tree ] || die "$out"
+[ "$(field keep_tree | paste -sd,)" = false,false,false,false,true ] || die "$out"
+# As many pieces as operations, at most; of the baseline each is its own pair.
+[ "$(field pairs | sort -u)" = 6 ] || die "$out"
+[ "$(grep -c '"paired_over_allreduce":{"median":1.0000,"low":1.0000,"high":1.0000,"confidence":0.99' <<<"$out")" -ge 2 ] || die "$out"
+[ "$(grep -c '"paired_over_allreduce":{"median":[0-9.]*[1-9]' <<<"$out")" = 5 ] || die "$out"
 # Calls: each number of them has a line.
 expect 0 coppice bench rpc -n 8 --in-flight 1,100 --rounds 2 --requests 200 --json
 [ "$(field in_flight | paste -sd,)" = 1,100 ] || die "$out"
