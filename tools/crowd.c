@@ -113,7 +113,8 @@ static bool listen_unix(struct crowd *crowd, uint32_t i)
     crowd->listeners[i] = fd;
     snprintf(crowd->texts[i], sizeof crowd->texts[i], "unix:%s/%" PRIu32, crowd->folder,
              i);
-    strcpy(address.sun_path, crowd->texts[i] + strlen("unix:"));
+    snprintf(address.sun_path, sizeof address.sun_path, "%s",
+             crowd->texts[i] + strlen("unix:"));
     return fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
            listen(fd, SOMAXCONN) == 0;
 }

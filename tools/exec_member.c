@@ -522,5 +522,5 @@ void exec_member_end(struct exec *exec)
         next = run->next;
         free_run(run);
     }
-    set_timer(exec);
+    uv_timer_stop(&exec->timer);
 }

@@ -348,7 +348,7 @@ COP__COLD static void on_hello(struct cop__conn *conn, const struct cop__item *i
         return;
     if (refusal != COP__REFUSE_NONE) {
         refuse_life(conn, refusal,
-                    refusal == COP__REFUSE_INCARNATION ? latest_of(peer) : 0);
+                    peer && refusal == COP__REFUSE_INCARNATION ? latest_of(peer) : 0);
         return;
     }
     size_t length =
