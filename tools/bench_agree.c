@@ -112,6 +112,16 @@ static uint64_t value_of(const char *text, const char *key)
     return 0;
 }
 
+/* With more patience than a command has for whom it only asks how it is. */
+static char *ask_status(struct client *client)
+{
+    struct client_reply reply;
+    int error = client_call(client, VERB_STATUS, NULL, TIMEOUT_NS, &reply);
+    if (error || reply.status != 0)
+        return NULL;
+    return strndup((const char *)reply.body.data, reply.body.length);
+}
+
 /* What those who live have sent of agreements. */
 static int count_sent(const struct bench *bench, struct sent *out)
 {
@@ -122,10 +132,10 @@ static int count_sent(const struct bench *bench, struct sent *out)
         struct client client;
         if (local_connect(&bench->local, id, &client) != 0)
             continue; /* killed */
+        char *text = ask_status(&client);
         client_close(&client);
-        char *text = local_status(&bench->local, id);
         if (text == NULL)
-            return fail(EXIT_FAILED, "a member does not tell its statistics");
+            return fail(EXIT_FAILED, "n%" PRIu32 " does not tell its statistics", id);
         for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
             out->frames += value_of(text, kinds[i]);
         out->bytes += value_of(text, "sent_bytes");
