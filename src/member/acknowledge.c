@@ -32,7 +32,9 @@ static int read_head(struct cop__reader *reader, struct cop__proposal_head *out)
     out->digest = cop__get_u64(reader);
     uint8_t forced = cop__get_u8(reader);
     out->forced = forced != 0;
-    return reader->failed || forced > 1 || out->epoch <= out->base.epoch
+    return reader->failed || forced > 1 || out->epoch <= out->base.epoch ||
+                   !cop__member_is_credible(out->epoch, out->base.epoch,
+                                            2 * COP__EPOCHS_AHEAD)
                ? COP_EMALFORMED
                : 0;
 }

@@ -123,6 +123,13 @@ static void propose(struct cop_node *node)
     struct cop_ballot ballot = {member->highest + 1, node->self, node->incarnation};
     struct cop__delta delta;
     struct cop_view *view = NULL;
+    cop_epoch base = cop_view_epoch(member->base);
+    /* Only where the view itself is one of somebody who did not keep to the protocol. */
+    if (ballot.epoch <= base ||
+        !cop__member_is_credible(ballot.epoch, base, 2 * COP__EPOCHS_AHEAD)) {
+        back_off(node);
+        return;
+    }
     int error = cop__member_delta(node, member->base, ballot.epoch, &delta);
     if (error) {
         cop__fail(node, error);

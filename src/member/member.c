@@ -23,10 +23,16 @@ void cop__member_wake_at(struct cop_node *node, cop_time when)
         cop__timer_set(node, &member->timer, when);
 }
 
+bool cop__member_is_credible(cop_epoch epoch, cop_epoch than, cop_epoch ahead)
+{
+    return epoch <= than || epoch - than <= ahead;
+}
+
 void cop__member_see_epoch(struct cop_node *node, cop_epoch epoch)
 {
     struct cop__member *member = cop__member(node);
-    if (epoch > member->highest)
+    if (epoch > member->highest &&
+        cop__member_is_credible(epoch, cop_view_epoch(node->view), COP__EPOCHS_AHEAD))
         member->highest = epoch;
 }
 

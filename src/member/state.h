@@ -149,6 +149,11 @@ void cop__member_wake_at(struct cop_node *node, cop_time when);
 /* Whose turn it is to propose, as far as I know (V9). */
 cop_id cop__member_proposer(const struct cop_node *node);
 void cop__member_go_out(struct cop_node *node, int why);
+/* V3: nobody is so many views ahead of mine: one who says so would take all numbers away from
+ * those that come later. A proposal may be twice as far ahead of its base, so that whatever is
+ * believed leaves room for the next. */
+#define COP__EPOCHS_AHEAD (UINT64_C(1) << 31)
+bool cop__member_is_credible(cop_epoch epoch, cop_epoch than, cop_epoch ahead);
 void cop__member_see_epoch(struct cop_node *node, cop_epoch epoch);
 
 /* views.c: what I know of views that I have not installed */
