@@ -32,9 +32,9 @@ extern const char *const cop__host_metric_names[COP__HOST_METRICS];
 const char *cop__host_bounds(enum cop__host_metric metric);
 
 /* How often hosts are to be sampled: of any state, also the empty one. COP_EMALFORMED. */
-int cop__hosts_interval(struct cop_span state, cop_time *out);
+int cop__hosts_interval(struct cop_span bytes, cop_time *out);
 /* What one part says of one metric: words of its result, at most `room`. COP_EMALFORMED. */
-int cop__hosts_words(struct cop_span state, enum cop__host_metric metric,
+int cop__hosts_words(struct cop_span bytes, enum cop__host_metric metric,
                      enum cop__host_part part, uint64_t *words, uint32_t room,
                      uint32_t *used);
 

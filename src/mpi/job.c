@@ -318,7 +318,7 @@ void cop__job_end(void)
 
 int cop__job_begin(MPI_Comm comm)
 {
-    struct cop_boot *with;
+    struct cop_boot *with = NULL;
     int error = cop__mpi_check();
     if (error)
         return error;

@@ -26,7 +26,7 @@ static int create(const struct cop__making *making, const cop_id *members, int c
 {
     MPI_Group group;
     bool is_member = false;
-    int *ids = calloc((size_t)count, sizeof *ids);
+    int *ids = calloc((size_t)count + 1, sizeof *ids);
     if (ids == NULL)
         return MPI_ERR_NO_MEM;
     for (int i = 0; i < count; i++) {
@@ -101,7 +101,7 @@ int COP_Comm_shrink(MPI_Comm comm, MPI_Comm *out)
 {
     struct cop__attached *at = cop__mpi_find(comm);
     MPI_Comm made = MPI_COMM_NULL;
-    uint64_t counter, which, word = 0;
+    uint64_t counter, which = 0, word = 0;
     bool *failed = at ? calloc((size_t)cop__job.size, sizeof *failed) : NULL;
     if (failed == NULL)
         return at ? cop__mpi_fail(COP_ENOMEM, "no memory") : COP_EINVAL;

@@ -185,7 +185,7 @@ int COP_Comm_replace(MPI_Comm comm, MPI_Comm *out)
 {
     const struct cop__attached *at = cop__mpi_find(comm);
     MPI_Comm made = MPI_COMM_NULL;
-    uint64_t wanted = REPLACE, which;
+    uint64_t wanted = REPLACE, which = 0;
     bool *failed;
     if (at == NULL)
         return COP_EINVAL;
@@ -216,7 +216,7 @@ static bool is_waiting(void)
 /* One change of the pool; `work` stays MPI_COMM_NULL if this process goes on waiting. */
 static int wait_once(MPI_Comm *work)
 {
-    uint64_t wanted = 0, which;
+    uint64_t wanted = 0, which = 0;
     bool *failed;
     int error = agree_wanted(&wanted, &failed, &which);
     if (error == 0 && wanted == 0)

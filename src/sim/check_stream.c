@@ -223,11 +223,12 @@ static void note_packet(struct state *state, struct cop_sim *sim, cop_id id,
     struct cop_buf *lifted;
     void *states = make_room(sim, life->states, life->count, &life->capacity,
                              sizeof(struct cop_buf *));
+    if (states)
+        life->states = states;
     if (!states || cop_filter_lift(state->filter, state->empty, &packet, &lifted)) {
         cop_buf_unref(sum);
         return;
     }
-    life->states = states;
     join(sim, state, &sum, lifted);
     join(sim, state, &state->all, lifted);
     cop_buf_unref(lifted);

@@ -73,7 +73,7 @@ int cop__host_submit(struct cop__host *host, const struct cop_request *request);
 void cop__host_arrived(struct cop__host *host, cop_id id, const uint8_t *packet,
                        size_t length);
 /* What cop__carrier.fetch began has ended; `error` not 0: without the payload. */
-void cop__host_fetched(struct cop__host *host, cop_id peer, uint32_t number, int error);
+void cop__host_fetched(struct cop__host *host, cop_id id, uint32_t number, int error);
 /* The network says that `peer` cannot be reached just now. */
 void cop__host_lost(struct cop__host *host, cop_id id, enum cop_down why);
 /* The same, and a packet for it is lost: it is not spoken to again. */
