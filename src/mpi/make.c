@@ -101,7 +101,7 @@ int COP_Comm_shrink(MPI_Comm comm, MPI_Comm *out)
 {
     struct cop__attached *at = cop__mpi_find(comm);
     MPI_Comm made = MPI_COMM_NULL;
-    uint64_t counter, which = 0, word = 0;
+    uint64_t counter = 0, which = 0, word = 0;
     bool *failed = at ? calloc((size_t)cop__job.size, sizeof *failed) : NULL;
     if (failed == NULL)
         return at ? cop__mpi_fail(COP_ENOMEM, "no memory") : COP_EINVAL;
