@@ -584,6 +584,10 @@ static uint64_t digest_state(const void *of)
             const struct part *part = &group->parts[j];
             cop__digest_word(&digest, part->digest ^ (uint64_t)part->called << 1 ^
                                           (uint64_t)part->returned);
+            /* What it will be held to when it returns (A5). */
+            if (group->known && part->called && !part->returned)
+                cop__digest_bytes(&digest, &group->known[j * group->count],
+                                  group->count);
         }
         for (uint32_t j = 0; j < group->count; j++)
             cop__digest_word(&digest, group->freed[j]);
