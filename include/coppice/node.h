@@ -317,6 +317,8 @@ struct cop_config {
     /* Filters for streams beside those of the library; the same. */
     const struct cop_filter *const *filters;
     uint32_t filter_count;
+    /* Equal views once for all nodes of one thread; NULL: each has its own. */
+    struct cop_view_pool *views;
 };
 
 /* COP_EINVAL if `self` is not in the view (with a fixed one), or a name or address is too

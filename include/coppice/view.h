@@ -113,6 +113,19 @@ cop_id cop_view_id(const struct cop_view *view, cop_rank rank);
 /* Of the present or last life at a place; 0 if there never was one. */
 cop_incarnation cop_view_incarnation(const struct cop_view *view, cop_rank rank);
 
+/* ---- many nodes in one process ------------------------------------------------------ */
+
+/*
+ * Nodes that live in one thread, a simulator's for example, install views that are equal, and
+ * need not each have one of its own: a pool that is given to all of them (cop_config.views) keeps the
+ * last few, and a node that derived one which is there already drops its own for it.
+ */
+struct cop_view_pool;
+/* NULL: no memory. */
+struct cop_view_pool *cop_view_pool_create(void);
+/* After the nodes that use it. NULL is ignored. */
+void cop_view_pool_free(struct cop_view_pool *pool);
+
 /* ---- what changed ---------------------------------------------------------------- */
 
 enum cop_view_change_kind {

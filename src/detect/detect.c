@@ -227,11 +227,11 @@ static void record_change(struct cop_node *node, const struct cop__change *chang
             cop__record_accusation(node, cop__detect(node)->teller, id,
                                    COP_REASON_HEARSAY);
     } else if (change->kind == COP__CHANGE_ALIVE) {
-        cop__record_life(node, id, life);
+        cop__record_life(node, id, life, node->view);
         cop__record_outcome(node, id, life, COP_OUTCOME_DENIED);
     } else if (change->kind == COP__CHANGE_REPLACED) {
         cop__record_death(node, id, life - 1);
-        cop__record_life(node, id, life);
+        cop__record_life(node, id, life, node->view);
     }
 }
 
@@ -347,7 +347,7 @@ static void record_view(struct cop_node *node, const struct cop_view *old)
         if (cop_view_has(old, change.id, was))
             cop__record_death(node, change.id, was);
         if (cop_view_has(node->view, change.id, is))
-            cop__record_life(node, change.id, is);
+            cop__record_life(node, change.id, is, old);
     }
     cop__record_view(node);
 }

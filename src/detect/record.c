@@ -209,10 +209,20 @@ static struct cop__deaths *add_deaths(struct cop_node *node, cop_id id)
     return &records->deaths[i];
 }
 
+/* What the view itself says need not be kept by each member once more: that somebody is gone,
+ * and has not come back since, is one death. */
+static bool view_tells_death(const struct cop_view *view, cop_id id)
+{
+    cop_incarnation last = cop_view_incarnation(view, id);
+    return last != 0 && !cop_view_has(view, id, last);
+}
+
 void cop__record_death(struct cop_node *node, cop_id id, cop_incarnation incarnation)
 {
     struct cop__deaths *deaths = deaths_of(node, id);
+    bool told = !deaths && view_tells_death(node->view, id);
     if (id == node->self ||
+        (told && cop_view_incarnation(node->view, id) >= incarnation) ||
         (deaths && (deaths->incarnation > incarnation ||
                     (deaths->incarnation == incarnation && deaths->dead))))
         return;
@@ -220,14 +230,20 @@ void cop__record_death(struct cop_node *node, cop_id id, cop_incarnation incarna
         deaths = add_deaths(node, id);
     if (!deaths)
         return;
-    deaths->count++;
+    deaths->count += 1 + told;
     deaths->incarnation = incarnation;
     deaths->dead = true;
 }
 
-void cop__record_life(struct cop_node *node, cop_id id, cop_incarnation incarnation)
+void cop__record_life(struct cop_node *node, cop_id id, cop_incarnation incarnation,
+                      const struct cop_view *old)
 {
     struct cop__deaths *deaths = deaths_of(node, id);
+    if (!deaths && id != node->self && view_tells_death(old, id)) {
+        deaths = add_deaths(node, id);
+        if (deaths)
+            deaths->count = 1;
+    }
     if (deaths && deaths->incarnation <= incarnation) {
         deaths->incarnation = incarnation;
         deaths->dead = false;
@@ -237,5 +253,5 @@ void cop__record_life(struct cop_node *node, cop_id id, cop_incarnation incarnat
 uint32_t cop_node_aliveness(const struct cop_node *node, cop_id id)
 {
     const struct cop__deaths *deaths = deaths_of(node, id);
-    return deaths ? deaths->count : 0;
+    return deaths ? deaths->count : view_tells_death(node->view, id);
 }

@@ -102,7 +102,7 @@ struct cop__senses {
 
 /* ---- what is remembered ---------------------------------------------------------- */
 
-/* How often somebody died, as far as I saw. */
+/* How often somebody died, as far as I saw; but for the first time, if the view says so. */
 struct cop__deaths {
     cop_id id;
     uint32_t count;
@@ -278,7 +278,9 @@ void cop__record_view(struct cop_node *node);
 bool cop__record_is_pending(const struct cop_node *node, cop_id accused);
 /* Counts a death, once for each time that a life was alive. */
 void cop__record_death(struct cop_node *node, cop_id id, cop_incarnation incarnation);
-void cop__record_life(struct cop_node *node, cop_id id, cop_incarnation incarnation);
+/* `old`: the view before, which may tell of a death that nobody has recorded. */
+void cop__record_life(struct cop_node *node, cop_id id, cop_incarnation incarnation,
+                      const struct cop_view *old);
 size_t cop__record_bytes(const struct cop_node *node);
 
 #endif

@@ -77,7 +77,7 @@ static struct cop_view *read_world(struct cop_node *node, cop_id initiator,
         cop_view_unref(view);
         return NULL;
     }
-    return error ? NULL : view;
+    return error ? NULL : cop__view_share(node->settings->views, view);
 }
 
 /* ---- judging it ------------------------------------------------------------------ */

@@ -140,6 +140,8 @@ static void propose(struct cop_node *node)
         error = cop__view_derive(member->base, &ballot, &delta, &view);
     if (error == COP_ENOMEM)
         cop__fail(node, error);
+    if (view)
+        view = cop__view_share(node->settings->views, view);
     bool forced = cop__go_on_is_said(node, member->base);
     if (view && (forced || cop__member_has_quorum(node, member->base, view))) {
         member->highest = ballot.epoch; /* V3 */

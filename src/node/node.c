@@ -75,6 +75,7 @@ static struct cop__settings *make_settings(const struct cop_config *config)
     settings->operation_count = config->operation_count;
     settings->filters = config->filters;
     settings->filter_count = config->filter_count;
+    settings->views = config->views;
     settings->card = make_card(config);
     int error = settings->card ? 0 : COP_ENOMEM;
     for (uint32_t i = 0; i < config->quorum_count && !error; i++)

@@ -111,6 +111,7 @@ struct cop__settings {
     uint32_t operation_count;
     const struct cop_filter *const *filters; /* borrowed */
     uint32_t filter_count;
+    struct cop_view_pool *views; /* borrowed; NULL: none */
 };
 
 struct cop_node {

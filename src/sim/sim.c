@@ -112,6 +112,7 @@ static int bear(struct cop_sim *sim, cop_id id, struct cop_view *view, const cha
         .spare = spare,
         .detect = sim->config.detect,
         .guard = sim->config.guard,
+        .views = sim->views,
     };
     config.services = cop__sim_services(sim, &config.service_count);
     int error = sim->actor->create(sim->actor->context, &config, &node->actor);
@@ -191,7 +192,8 @@ static int populate(struct cop_sim *sim)
     if (error)
         return error;
     sim->nodes = calloc(n, sizeof(*sim->nodes));
-    if (!sim->nodes)
+    sim->views = cop_view_pool_create();
+    if (!sim->nodes || !sim->views)
         return COP_ENOMEM;
     for (cop_id id = 0; id < n; id++)
         sim->nodes[id].died = COP_TIME_NEVER;
@@ -251,6 +253,7 @@ void cop_sim_destroy(struct cop_sim *sim)
     free(sim->rules);
     free(sim->partitions);
     cop_view_unref(sim->view);
+    cop_view_pool_free(sim->views);
     free(sim);
 }
 

@@ -135,6 +135,7 @@ struct cop_sim {
     struct cop_sim_config config;
     const struct cop_sim_actor *actor;
     struct cop_view *view;
+    struct cop_view_pool *views; /* of all nodes */
     struct cop__sim_node *nodes;
     struct cop__queue queue;
     cop_time now;

@@ -582,6 +582,27 @@ static bool same_entry(const struct cop__entry *a, const struct cop__entry *b)
            a->presence == b->presence && a->flags == b->flags && a->since == b->since;
 }
 
+static bool same_card(const struct cop_buf *a, const struct cop_buf *b)
+{
+    return a == b || (a && b && a->length == b->length &&
+                      memcmp(a->data, b->data, a->length) == 0);
+}
+
+bool cop__view_equal(const struct cop_view *a, const struct cop_view *b)
+{
+    if (cop_ballot_compare(&a->ballot, &b->ballot) != 0 || a->digest != b->digest ||
+        a->n != b->n || a->first != b->first || a->count != b->count ||
+        a->shape.kind != b->shape.kind || a->shape.k != b->shape.k ||
+        a->shape.inner != b->shape.inner || a->shape.table != b->shape.table)
+        return false;
+    for (uint32_t i = 0; i < a->count; i++)
+        if (a->changes[i].id != b->changes[i].id ||
+            !same_entry(&a->changes[i], &b->changes[i]) ||
+            !same_card(a->changes[i].card, b->changes[i].card))
+            return false;
+    return true;
+}
+
 /* A walk through what two views have different, by id. */
 struct walk {
     const struct cop_view *old, *new;

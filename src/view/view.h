@@ -90,6 +90,11 @@ int cop__view_difference(const struct cop_view *base, const struct cop_view *vie
 /* How many of `of` (by id and incarnation) are in `in`. */
 uint32_t cop__view_common(const struct cop_view *of, const struct cop_view *in);
 
+/* The same members with the same cards in every respect, decided by the same ballot. */
+bool cop__view_equal(const struct cop_view *a, const struct cop_view *b);
+/* `view`, or one that is equal to it and in the pool already; takes the reference over. */
+struct cop_view *cop__view_share(struct cop_view_pool *pool, struct cop_view *view);
+
 /* ---- bytes ----------------------------------------------------------------------- */
 
 #define COP__SIZE_ballot 20u

@@ -24,6 +24,8 @@ struct look {
     uint32_t views; /* how many were committed */
     struct cop_view *view;
     uint32_t installed; /* nodes that have the latest */
+    uint32_t shared;    /* of these, with the very same one */
+    uint32_t deaths;    /* of node 3, by node 6, when it installed the latest */
     int status;         /* with which the last request ended */
 };
 static struct look look;
@@ -39,15 +41,18 @@ static void look_on_view(void *state, struct cop_sim *sim, cop_id node,
                          struct cop_view *view)
 {
     (void)state;
-    (void)sim;
-    (void)node;
-    if (cop_view_epoch(view) == look.latest)
+    if (node == 6)
+        look.deaths = cop_node_aliveness(cop_sim_node(sim, 6), 3);
+    if (cop_view_epoch(view) == look.latest) {
         look.installed++;
+        look.shared += view == look.view;
+    }
     if (cop_view_epoch(view) <= look.latest)
         return;
     look.latest = cop_view_epoch(view);
     look.views++;
     look.installed = 1;
+    look.shared = 1;
     if (look.view)
         cop_view_unref(look.view);
     look.view = cop_view_ref(view);
@@ -195,6 +200,29 @@ static void test_one_death(void **state)
     assert_int_equal(look.views, 1);
     assert_int_equal(look.installed, 30);
     assert_false(has(7));
+}
+
+/* What a million nodes have all the same is there once. */
+static void test_one_view_for_all(void **state)
+{
+    (void)state;
+    run("nodes 31\nshape radix:2\nviews majority\nat 1ms crash 7\nliveness\n");
+    assert_int_equal(look.installed, 30);
+    assert_int_equal(look.shared, 30);
+}
+
+/* D10: by the view, and once for each time that it was there. */
+static void test_deaths_are_counted(void **state)
+{
+    (void)state;
+    run("nodes 7\nshape radix:2\nviews majority\nat 1ms crash 3\nliveness\n");
+    assert_int_equal(look.deaths, 1);
+    run("nodes 7\nshape radix:2\nviews majority\nat 1ms crash 3\n"
+        "at 200ms restart 3\nliveness\n");
+    assert_int_equal(look.deaths, 1);
+    run("nodes 7\nshape radix:2\nviews majority\nat 1ms crash 3\n"
+        "at 200ms restart 3\nat 400ms crash 3\nliveness\n");
+    assert_int_equal(look.deaths, 2);
 }
 
 static void test_root_and_its_successors(void **state)
@@ -609,6 +637,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_death),
+        cmocka_unit_test(test_one_view_for_all),
+        cmocka_unit_test(test_deaths_are_counted),
         cmocka_unit_test(test_root_and_its_successors),
         cmocka_unit_test(test_a_death_on_every_level),
         cmocka_unit_test(test_a_rack),

@@ -251,12 +251,61 @@ static void test_out_of_memory(void **state)
     assert_int_equal(failing_alloc_live(), live);
 }
 
+/* One that is derived from `base` with one who has this name, and is gone or not. */
+static struct cop_view *with_one(const struct cop_view *base, const char *name,
+                                 uint8_t presence)
+{
+    struct cop__delta delta = {0};
+    struct cop__entry entry = {.id = N, .role = N, .incarnation = 5, .since = 2};
+    struct cop_ballot ballot = {.epoch = 2, .root = 0, .incarnation = 1};
+    struct cop_view *view;
+    entry.presence = presence;
+    entry.card = cop__card(name, strlen(name), "", 0);
+    assert_int_equal(cop__delta_put(&delta, &entry), 0);
+    assert_int_equal(cop__view_derive(base, &ballot, &delta, &view), 0);
+    cop__delta_free(&delta);
+    return view;
+}
+
+/* Only what is equal in everything is one. */
+static void test_pool(void **state)
+{
+    (void)state;
+    size_t live = failing_alloc_live();
+    struct model model;
+    struct cop_view *base;
+    start(&model, &base);
+    struct cop_view_pool *pool = cop_view_pool_create();
+    assert_non_null(pool);
+    struct cop_view *first = cop__view_share(pool, with_one(base, "a", COP_PRESENT));
+    struct cop_view *other = cop__view_share(pool, with_one(base, "b", COP_PRESENT));
+    struct cop_view *gone = cop__view_share(pool, with_one(base, "a", COP_LEFT));
+    struct cop_view *again = cop__view_share(pool, with_one(base, "a", COP_PRESENT));
+    assert_ptr_equal(first, again);
+    assert_ptr_not_equal(first, other);
+    assert_ptr_not_equal(first, gone);
+    struct cop_view *alone = cop__view_share(NULL, with_one(base, "a", COP_PRESENT));
+    assert_ptr_not_equal(first, alone);
+    assert_true(cop__view_equal(first, alone));
+    cop_view_unref(first);
+    cop_view_unref(other);
+    cop_view_unref(gone);
+    cop_view_unref(alone);
+    /* What the pool holds, and another has, lives longer than the pool. */
+    cop_view_pool_free(pool);
+    assert_int_equal(cop_view_size(again), N + 1);
+    cop_view_unref(again);
+    cop_view_unref(base);
+    assert_int_equal(failing_alloc_live(), live);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_after_the_other),
         cmocka_unit_test(test_copy_lives_alone),
         cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_pool),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
