@@ -46,7 +46,12 @@ static const char zsh_script[] =
     "    (( ${found[(I):files]} )) && _files\n"
     "    compadd -- ${found:#:files}\n"
     "}\n"
-    "_coppice \"$@\"\n";
+    "# As a file of fpath it is the function; read by eval or source it has to say so.\n"
+    "if [ \"$funcstack[1]\" = _coppice ]; then\n"
+    "    _coppice \"$@\"\n"
+    "else\n"
+    "    compdef _coppice coppice\n"
+    "fi\n";
 
 static const char fish_script[] =
     "# fish completion for coppice; from: coppice completion fish\n"

@@ -69,5 +69,19 @@ for shell in zsh fish; do
     coppice completion $shell >"$scratch/completion.$shell"
     ! command -v $shell >/dev/null || $shell -n "$scratch/completion.$shell" || die "$shell cannot read it"
 done
+# zsh: as the function of a file, and read by eval, with those parts of its completion that tell.
+if command -v zsh >/dev/null; then
+    parts='compdef() { print "$@" }; compadd() { shift; print -- "$@" }; words=(coppice pr); CURRENT=2'
+    said=$(zsh -fc "$parts"'; eval "$(<$1)"; _coppice' - "$scratch/completion.zsh")
+    [ "$said" = $'_coppice coppice\nprobe' ] || die "zsh by eval: $said"
+    mkdir "$scratch/fpath"
+    cp "$scratch/completion.zsh" "$scratch/fpath/_coppice"
+    said=$(zsh -fc "$parts"'; fpath=($1); autoload -U _coppice; _coppice' - "$scratch/fpath")
+    [ "$said" = probe ] || die "zsh by fpath: $said"
+fi
+if command -v fish >/dev/null; then
+    said=$(HOME=$scratch fish -c 'source $argv[1]; complete -C "coppice pr"' "$scratch/completion.fish")
+    [ "$said" = probe ] || die "fish: $said"
+fi
 coppice down
 assert_nothing_left
