@@ -99,11 +99,13 @@ struct cop_sim_action;
 
 /*
  * Looks on while a simulation runs, and calls cop_sim_fail when something must not be.
- * Any function may be NULL. `state` is what init returned (init may return NULL: then
- * nothing else is called; a checker without init gets NULL as state).
+ * Any function may be NULL. `state` is what init returned; NULL from it means that there is
+ * no memory, and ends the run with that. A checker without init gets NULL as state.
  */
 struct cop_sim_checker {
     const char *name;
+    /* False: nothing else is called in this run. */
+    bool (*is_concerned)(const struct cop_sim *sim);
     void *(*init)(struct cop_sim *sim);
     /* An action of the script, just before it is done. */
     void (*on_action)(void *state, struct cop_sim *sim,

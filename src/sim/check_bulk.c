@@ -46,10 +46,8 @@ struct state {
 
 static void *init(struct cop_sim *sim)
 {
-    struct state *state = calloc(1, sizeof(*state));
-    if (!state)
-        cop_sim_fail(sim, NAME, "out of memory");
-    return state;
+    (void)sim;
+    return calloc(1, sizeof(struct state));
 }
 
 static void fini(void *of)
@@ -60,22 +58,6 @@ static void fini(void *of)
     free(state->flows);
     free(state->casts);
     free(state);
-}
-
-static void *grow(struct cop_sim *sim, void **items, uint32_t *count,
-                  uint32_t *capacity, size_t size)
-{
-    if (*count == *capacity) {
-        uint32_t more = *capacity ? 2 * *capacity : 16;
-        void *larger = realloc(*items, more * size);
-        if (!larger) {
-            cop_sim_fail(sim, NAME, "out of memory");
-            return NULL;
-        }
-        *items = larger;
-        *capacity = more;
-    }
-    return (char *)*items + (size_t)(*count)++ * size;
 }
 
 static struct flow *find_flow(struct state *state, const struct cop_sim *sim,
@@ -119,8 +101,8 @@ static struct flow *begin(struct state *state, struct cop_sim *sim, cop_id node,
                      (unsigned)node);
         return NULL;
     }
-    flow = grow(sim, (void **)&state->flows, &state->flow_count, &state->flow_capacity,
-                sizeof(*flow));
+    flow = cop__sim_grow(sim, (void **)&state->flows, &state->flow_count,
+                         &state->flow_capacity, sizeof(*flow));
     if (flow)
         *flow = (struct flow){.node = node,
                               .born = cop_sim_born_at(sim, node),
@@ -202,8 +184,8 @@ static void on_submit(void *of, struct cop_sim *sim, cop_id node,
         return;
     struct cop__job job = {0};
     cop__service_job(request->bytes, request->length, &job);
-    struct cast *cast = grow(sim, (void **)&state->casts, &state->cast_count,
-                             &state->cast_capacity, sizeof(*cast));
+    struct cast *cast = cop__sim_grow(sim, (void **)&state->casts, &state->cast_count,
+                                      &state->cast_capacity, sizeof(*cast));
     if (cast)
         *cast = (struct cast){node,           cop_sim_born_at(sim, node),
                               request->token, coll->bulk_length,

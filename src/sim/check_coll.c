@@ -80,7 +80,6 @@ static void *init(struct cop_sim *sim)
     if (!state || !marks) {
         free(state);
         free(marks);
-        cop_sim_fail(sim, NAME, "out of memory");
         return NULL;
     }
     state->marks = marks;
@@ -98,23 +97,6 @@ static void fini(void *of)
     free(state->gone);
     free(state->marks);
     free(state);
-}
-
-/* Room for one more of `size` bytes; NULL after cop_sim_fail. */
-static void *grow(struct cop_sim *sim, void **items, uint32_t *count,
-                  uint32_t *capacity, size_t size)
-{
-    if (*count == *capacity) {
-        uint32_t more = *capacity ? 2 * *capacity : 16;
-        void *larger = realloc(*items, more * size);
-        if (!larger) {
-            cop_sim_fail(sim, NAME, "out of memory");
-            return NULL;
-        }
-        *items = larger;
-        *capacity = more;
-    }
-    return (char *)*items + (size_t)(*count)++ * size;
 }
 
 static struct cast *find_cast(struct state *state, struct cop_sim *sim, cop_id node,
@@ -160,8 +142,9 @@ static uint32_t count_runs(const struct state *state, cop_id node, cop_id root,
 static void note_group(struct state *state, struct cop_sim *sim, cop_id node,
                        const struct cop_coll *coll)
 {
-    struct group *group = grow(sim, (void **)&state->groups, &state->group_count,
-                               &state->group_capacity, sizeof(*group));
+    struct group *group =
+        cop__sim_grow(sim, (void **)&state->groups, &state->group_count,
+                      &state->group_capacity, sizeof(*group));
     if (!group)
         return;
     *group = (struct group){.node = node,
@@ -190,8 +173,8 @@ static void note_cast(struct state *state, struct cop_sim *sim, cop_id node,
 {
     const struct cop_coll *coll = request->coll;
     struct cop__job job = {0};
-    struct cast *cast = grow(sim, (void **)&state->casts, &state->cast_count,
-                             &state->cast_capacity, sizeof(*cast));
+    struct cast *cast = cop__sim_grow(sim, (void **)&state->casts, &state->cast_count,
+                                      &state->cast_capacity, sizeof(*cast));
     if (!cast)
         return;
     if (request->kind == COP_REQUEST_BCAST)
@@ -214,8 +197,8 @@ static void note_cast(struct state *state, struct cop_sim *sim, cop_id node,
 static void note_other(struct state *state, struct cop_sim *sim, cop_id node,
                        uint64_t token)
 {
-    struct cast *cast = grow(sim, (void **)&state->casts, &state->cast_count,
-                             &state->cast_capacity, sizeof(*cast));
+    struct cast *cast = cop__sim_grow(sim, (void **)&state->casts, &state->cast_count,
+                                      &state->cast_capacity, sizeof(*cast));
     if (cast)
         *cast = (struct cast){.node = node,
                               .born = cop_sim_born_at(sim, node),
@@ -245,8 +228,9 @@ static void on_submit(void *of, struct cop_sim *sim, cop_id node,
             target->aborted = true;
     }
     if (request->kind == COP_REQUEST_UNSERVICE && status == 0) {
-        struct gone *gone = grow(sim, (void **)&state->gone, &state->gone_count,
-                                 &state->gone_capacity, sizeof(*gone));
+        struct gone *gone =
+            cop__sim_grow(sim, (void **)&state->gone, &state->gone_count,
+                          &state->gone_capacity, sizeof(*gone));
         if (gone)
             *gone = (struct gone){node, cop_sim_born_at(sim, node)};
     }
@@ -272,8 +256,8 @@ static void begin_run(struct state *state, struct cop_sim *sim, cop_id node,
                      (unsigned)node);
         return;
     }
-    struct run *run = grow(sim, (void **)&state->runs, &state->run_count,
-                           &state->run_capacity, sizeof(*run));
+    struct run *run = cop__sim_grow(sim, (void **)&state->runs, &state->run_count,
+                                    &state->run_capacity, sizeof(*run));
     if (!run)
         return;
     *run = (struct run){node,           cop_sim_born_at(sim, node),

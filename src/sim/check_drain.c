@@ -31,10 +31,8 @@ static void fini(void *of)
 static void *init(struct cop_sim *sim)
 {
     struct state *state = calloc(1, sizeof(*state));
-    if (!state || !cop__sim_has_views(sim)) {
-        free(state);
+    if (!state)
         return NULL;
-    }
     state->nodes = sim->config.nodes;
     state->views = calloc(state->nodes, sizeof(struct cop_view *));
     if (!state->views) {
@@ -163,6 +161,7 @@ const struct cop_sim_checker *cop_sim_checker_drain(void)
 {
     static const struct cop_sim_checker checker = {
         .name = "drain",
+        .is_concerned = cop__sim_has_views,
         .init = init,
         .on_submit = on_submit,
         .on_complete = on_complete,

@@ -42,9 +42,11 @@ static void fini(void *of)
     free(state);
 }
 
+static bool is_guarded(const struct cop_sim *sim) { return sim->config.guard > 0; }
+
 static void *init(struct cop_sim *sim)
 {
-    struct state *state = sim->config.guard > 0 ? calloc(1, sizeof(*state)) : NULL;
+    struct state *state = calloc(1, sizeof(*state));
     if (!state)
         return NULL;
     state->nodes = sim->config.nodes;
@@ -132,6 +134,7 @@ const struct cop_sim_checker *cop_sim_checker_guard(void)
 {
     static const struct cop_sim_checker checker = {
         .name = "guard",
+        .is_concerned = is_guarded,
         .init = init,
         .on_action = on_action,
         .on_view = on_view,

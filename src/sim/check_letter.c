@@ -35,7 +35,8 @@ struct state {
 
 static void *init(struct cop_sim *sim)
 {
-    return cop__sim_has_views(sim) ? calloc(1, sizeof(struct state)) : NULL;
+    (void)sim;
+    return calloc(1, sizeof(struct state));
 }
 
 static void fini(void *of)
@@ -181,6 +182,7 @@ const struct cop_sim_checker *cop_sim_checker_letter(void)
 {
     static const struct cop_sim_checker checker = {
         .name = "letter",
+        .is_concerned = cop__sim_has_views,
         .init = init,
         .on_submit = on_submit,
         .on_view = on_view,

@@ -62,8 +62,6 @@ static bool is_exclusive(const struct state *state, const struct cop_sim *sim)
 
 static void *init(struct cop_sim *sim)
 {
-    if (!cop__sim_has_views(sim))
-        return NULL;
     struct state *state = calloc(1, sizeof(*state));
     if (!state)
         return NULL;
@@ -461,6 +459,7 @@ const struct cop_sim_checker *cop_sim_checker_member(void)
 {
     static const struct cop_sim_checker checker = {
         .name = "member",
+        .is_concerned = cop__sim_has_views,
         .init = init,
         .on_submit = on_submit,
         .after_step = after_step,

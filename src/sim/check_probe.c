@@ -48,7 +48,6 @@ static void *init(struct cop_sim *sim)
     if (!state || !marks) {
         free(state);
         free(marks);
-        cop_sim_fail(sim, NAME, "out of memory");
         return NULL;
     }
     state->marks = marks;

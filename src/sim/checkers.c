@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/world.h"
 
+#include <stdlib.h>
+
 /* Those who look on: taken in, told of everything, and let go. */
 
 void cop__sim_take_checkers(struct cop_sim *sim)
@@ -10,9 +12,13 @@ void cop__sim_take_checkers(struct cop_sim *sim)
     if (!(sim->config.flags & COP_SIM_CHECK) || !from)
         return;
     for (; *from && sim->checker_count < COP__SIM_CHECKERS; from++) {
-        void *state = (*from)->init ? (*from)->init(sim) : NULL;
-        if ((*from)->init && !state)
+        if ((*from)->is_concerned && !(*from)->is_concerned(sim))
             continue;
+        void *state = (*from)->init ? (*from)->init(sim) : NULL;
+        if ((*from)->init && !state) {
+            cop_sim_fail(sim, (*from)->name, "out of memory");
+            return;
+        }
         sim->checkers[sim->checker_count] = *from;
         sim->states[sim->checker_count++] = state;
     }
@@ -25,6 +31,22 @@ void cop__sim_end_checkers(struct cop_sim *sim)
             sim->checkers[i]->fini(sim->states[i]);
     }
     sim->checker_count = 0;
+}
+
+void *cop__sim_grow(struct cop_sim *sim, void **items, uint32_t *count,
+                    uint32_t *capacity, size_t size)
+{
+    if (*count == *capacity) {
+        uint32_t more = *capacity ? 2 * *capacity : 16;
+        void *larger = realloc(*items, more * size);
+        if (!larger) {
+            cop_sim_fail(sim, "sim", "out of memory");
+            return NULL;
+        }
+        *items = larger;
+        *capacity = more;
+    }
+    return (char *)*items + (size_t)(*count)++ * size;
 }
 
 /* One without a memory says the second time what it said the first. */

@@ -208,6 +208,9 @@ cop_incarnation cop__sim_incarnation(const struct cop_sim *sim, cop_id id);
 bool cop__sim_alive(const struct cop_sim *sim, cop_id id);
 /* Makes the checkers of the configuration ready; frees them. */
 void cop__sim_take_checkers(struct cop_sim *sim);
+/* Of a checker's own list: room for one more of `size` bytes; NULL after cop_sim_fail. */
+void *cop__sim_grow(struct cop_sim *sim, void **items, uint32_t *count,
+                    uint32_t *capacity, size_t size);
 void cop__sim_end_checkers(struct cop_sim *sim);
 /* Tells the checkers. */
 void cop__sim_after_step(struct cop_sim *sim, cop_id id);

@@ -142,6 +142,53 @@ static void test_ranks_that_are_not_there(void **state)
     cop_sim_script_free(&script);
 }
 
+/* ---- checkers -------------------------------------------------------------------- */
+
+static unsigned checker_calls;
+
+static void *no_memory(struct cop_sim *sim)
+{
+    (void)sim;
+    checker_calls++;
+    return NULL;
+}
+
+static bool is_not_concerned(const struct cop_sim *sim)
+{
+    (void)sim;
+    return false;
+}
+
+static void run_with(const struct cop_sim_checker *checker,
+                     struct cop_sim_report *report)
+{
+    const struct cop_sim_checker *const checkers[] = {checker, NULL};
+    struct cop_sim_script script;
+    char message[256];
+    assert_int_equal(cop_sim_script_parse("nodes 3\nat 1us crash 2\n", &script, message,
+                                          sizeof(message)),
+                     0);
+    script.config.checkers = checkers;
+    checker_calls = 0;
+    assert_int_equal(cop_sim_script_run(&script, report), 0);
+    cop_sim_script_free(&script);
+}
+
+/* One that cannot look on is no reason to believe that all is well. */
+static void test_a_checker_without_memory(void **state)
+{
+    (void)state;
+    struct cop_sim_report report;
+    struct cop_sim_checker checker = {.name = "poor", .init = no_memory};
+    run_with(&checker, &report);
+    assert_int_equal(checker_calls, 1);
+    assert_string_equal(report.failure, "poor: out of memory");
+    checker.is_concerned = is_not_concerned;
+    run_with(&checker, &report);
+    assert_int_equal(checker_calls, 0);
+    assert_string_equal(report.failure, "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -150,6 +197,7 @@ int main(void)
         cmocka_unit_test(test_comments_and_topologies),
         cmocka_unit_test(test_mistakes_have_a_line),
         cmocka_unit_test(test_ranks_that_are_not_there),
+        cmocka_unit_test(test_a_checker_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
