@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/random.h"
+#include "net/tcp/table.h"
 #include "tcp_world.h"
 #include "wire/messages.h"
 
@@ -94,6 +96,48 @@ static void counts_are_told_in_the_end(void **state)
     assert_int_equal(b->stats.acks_sent, 1);
     assert_int_equal(a->stats.acks_sent, 0);
     world_destroy(world);
+}
+
+static void acknowledge_at_once(const struct side *side)
+{
+    int on = 1;
+    int fd = side->peers->first->stream.fd;
+    assert_int_equal(setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on), 0);
+}
+
+static bool acknowledges_with_answers(const struct side *side)
+{
+    int is_quick = -1;
+    socklen_t length = sizeof is_quick;
+    int fd = side->peers->first->stream.fd;
+    assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &is_quick, &length), 0);
+    return is_quick == 0;
+}
+
+static bool both_wait_for_questions(void *context)
+{
+    struct world *world = context;
+    return acknowledges_with_answers(&world->sides[0]) &&
+           acknowledges_with_answers(&world->sides[1]);
+}
+
+/* When the counts are told, and all is, what comes next costs TCP no packet but the answer: at
+ * who told them, and at who heard them. */
+static void questions_after_a_pause_are_acknowledged_by_answers(void **state)
+{
+    (void)state;
+    for (size_t i = 1; i < 3; i++) {
+        struct world *world = world_create(families[i]);
+        struct side *a = world_open(world, 0, 3), *b = world_open(world, 1, 4);
+        side_send(a, 1, COP__KIND_NEWS, 1, 100);
+        world_until(world, both_have_all, world);
+        acknowledge_at_once(a);
+        acknowledge_at_once(b);
+        assert_false(acknowledges_with_answers(a) || acknowledges_with_answers(b));
+        world_until(world, both_wait_for_questions, world);
+        assert_int_equal(b->stats.acks_sent, 1);
+        world_destroy(world);
+    }
 }
 
 /* Cut by either end at random, in the middle of everything; crossing reconnections come
@@ -444,6 +488,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(frames_go_both_ways),
         cmocka_unit_test(counts_are_told_in_the_end),
+        cmocka_unit_test(questions_after_a_pause_are_acknowledged_by_answers),
         cmocka_unit_test(cuts_lose_nothing),
         cmocka_unit_test(crossing_connects_make_one),
         cmocka_unit_test(breaks_at_any_byte_lose_nothing),

@@ -573,11 +573,14 @@ static uint64_t counted(const struct cop__conn *conn)
     return sum;
 }
 
-static void after_input(struct cop__conn *conn, uint64_t counted_before)
+static void after_input(struct cop__conn *conn, uint64_t counted_before, bool is_count)
 {
     struct cop__session *session = &conn->peer->acquaintance.session;
-    if (counted(conn) > counted_before)
+    if (counted(conn) > counted_before) {
         conn->is_used = conn->has_progress = true;
+        if (is_count && !cop__session_is_owing(session))
+            cop__stream_pause(&conn->stream);
+    }
     if (cop__session_must_tell(session)) {
         conn->link.must_tell = true;
         cop__peer_mark_dirty(conn->peer);
@@ -596,13 +599,16 @@ static void on_bytes(struct cop__stream *stream, const uint8_t *data, size_t len
     struct cop__item item;
     uint64_t counted_before = counted(conn);
     int found = 0;
+    bool is_count = true;
     while (conn->state != COP__CONN_CLOSING &&
-           (found = cop__link_input(&conn->link, &in, &item)) > 0)
+           (found = cop__link_input(&conn->link, &in, &item)) > 0) {
         on_item(conn, &item);
+        is_count = false;
+    }
     if (conn->state != COP__CONN_CLOSING && found < 0)
         on_nonsense(conn, found);
     if (conn->state == COP__CONN_OPEN)
-        after_input(conn, counted_before);
+        after_input(conn, counted_before, is_count);
 }
 
 static void count_handshake(const struct cop__conn *conn)

@@ -248,8 +248,10 @@ static void flush_conn(struct cop__conn *conn)
         if (batch.bytes == 0)
             return;
         peers->config.stats->acks_sent += batch.frames == 0;
-        conn->is_late = false;
         error = cop__stream_write(&conn->stream, &batch);
+        if (conn->is_late && batch.frames == 0)
+            cop__stream_pause(&conn->stream);
+        conn->is_late = false;
     } while (error == 0 && has_more);
     if (error < 0)
         cop__conn_lost(conn, error);

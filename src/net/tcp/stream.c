@@ -185,6 +185,21 @@ static int tune_tcp(int fd)
     return 0;
 }
 
+/*
+ * TCP acknowledges what follows a silence at once, with a packet of its own, unless the last
+ * that came before it was answered; and the last word of a conversation never is. In a change of the
+ * view that made two packets of every message. So what is to be acknowledged is, now, when nobody
+ * waits for it; and what comes next is acknowledged with our answer, or when there is none.
+ */
+void cop__stream_pause(struct cop__stream *stream)
+{
+    if (stream->is_local || is_closed(stream))
+        return;
+    /* It is only a hint: where it is not known messages travel as well. */
+    set_option(stream->fd, IPPROTO_TCP, TCP_QUICKACK, 1);
+    set_option(stream->fd, IPPROTO_TCP, TCP_QUICKACK, 0);
+}
+
 /* Takes the descriptor, whoever made the connection. */
 static int take_socket(struct cop__stream *stream, int fd, int family)
 {
