@@ -69,8 +69,9 @@ struct cop__tcp {
 
     struct waiting *waiting, **waiting_end;
     struct told *told, **told_end;
-    bool is_busy;    /* a step is being carried out: further events wait */
-    bool is_telling; /* what is submitted is written afterwards */
+    bool is_busy;     /* a step is being carried out: further events wait */
+    bool is_telling;  /* what is submitted is written afterwards */
+    bool has_stepped; /* the node may have another deadline by now */
     bool is_started, is_closing;
     bool is_outlived;
     cop_incarnation outlived_by; /* the latest such life that I was told of */
@@ -249,8 +250,7 @@ static int run(struct cop__tcp *tcp, const struct cop_event *event)
         free_waiting(waiting);
     }
     tcp->is_busy = false;
-    if (tcp->failure == 0)
-        cop__clock_wake(&tcp->clock, cop_deadline(tcp->node));
+    tcp->has_stepped = true;
     return result;
 }
 
@@ -405,12 +405,21 @@ static void tell_some(struct cop__tcp *tcp)
     tcp->is_telling = false;
 }
 
+/* After all is written, because setting a clock takes a system call. */
+static void mind_deadline(struct cop__tcp *tcp)
+{
+    if (tcp->has_stepped && tcp->failure == 0 && !tcp->is_closing)
+        cop__clock_wake(&tcp->clock, cop_deadline(tcp->node));
+    tcp->has_stepped = false;
+}
+
 static void settle(struct cop__tcp *tcp)
 {
     while (!tcp->is_closing && (tcp->told || cop__peers_is_dirty(tcp->peers))) {
         cop__peers_flush(tcp->peers);
         tell_some(tcp);
     }
+    mind_deadline(tcp);
     if (tcp->failure != 0 && !tcp->failure_is_told && !tcp->is_closing) {
         tcp->failure_is_told = true;
         if (tcp->config.failed)
@@ -445,6 +454,7 @@ static bool on_settle(struct cop__rider *rider)
     cop__peers_flush(tcp->peers);
     while (tcp->config.is_swift && tcp->told && tell_swiftly(tcp) && !tcp->is_closing)
         cop__peers_flush(tcp->peers);
+    mind_deadline(tcp);
     return !tcp->told && tcp->failure == 0 && !tcp->is_closing;
 }
 
@@ -637,6 +647,7 @@ int cop__tcp_submit(struct cop__tcp *tcp, const struct cop_request *request)
     /* Nothing on the loop has happened, so nobody else will do this now. What is over
      * already is told from the loop, after the caller knows that it was taken. */
     cop__peers_flush(tcp->peers);
+    mind_deadline(tcp);
     if (tcp->told || tcp->failure != 0)
         cop__clock_wake(&tcp->clock, 0);
     return error;
@@ -660,6 +671,7 @@ void cop__tcp_rekeyed(struct cop__tcp *tcp)
     cop__peers_renew(tcp->peers);
     /* As after a submission: nothing on the loop has happened. */
     cop__peers_flush(tcp->peers);
+    mind_deadline(tcp);
 }
 
 const struct cop_node *cop__tcp_node(const struct cop__tcp *tcp) { return tcp->node; }
