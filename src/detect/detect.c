@@ -259,8 +259,9 @@ static void on_change(struct cop_node *node, const struct cop__change *change)
     record_change(node, change);
     cop__senses_on_change(node, change);
     put(node, &detect->dirty, change->id);
+    cop_time delay = cop__has_views(node) ? COP__NEIGHBOURS_DELAY : COP__NEWS_DELAY;
     if (!cop__timer_is_running(&detect->flush.timer))
-        cop__timer_set(node, &detect->flush, node->now + COP__NEWS_DELAY);
+        cop__timer_set(node, &detect->flush, node->now + delay);
 }
 
 /* ---- evidence -------------------------------------------------------------------- */
@@ -398,6 +399,9 @@ static void on_view(struct cop_node *node, const struct cop_view *old)
     if (!node->failed)
         swap_neighbours(node, &other);
     cop_ranks_free(&other);
+    /* There is nothing left to pass on, and the neighbours are those of what I know. */
+    detect->dirty.count = 0;
+    cop__timer_cancel(node, &detect->flush);
     tell_suspects_again(node);
     cop__senses_on_view(node);
 }

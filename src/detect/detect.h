@@ -27,6 +27,9 @@ extern const struct cop__layer cop__detect_layer;
 
 /* Changes within this time travel together. */
 #define COP__NEWS_DELAY COP_MSEC
+/* Where views change, the next one says who my neighbours are; if none comes by then, I find
+ * them by what I know. */
+#define COP__NEIGHBOURS_DELAY (UINT64_C(100) * COP_MSEC)
 /* After silence a watched peer is tried again. */
 #define COP__RETRY_DELAY COP_SEC
 
