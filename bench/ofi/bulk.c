@@ -4,8 +4,13 @@
  * others, which are processes on this machine, in turns over
  *
  *   sockets          TCP, in clear, as `coppice bench bulk` measures it
+ *   local            Unix sockets: whoever gets a chunk reads it where it lies, if the
+ *                    kernel permits it, as `coppice bench bulk --local`
  *   PROVIDER         libfabric: whoever gets a chunk reads it where it lies
  *   PROVIDER packets the same with chunks sent in packets
+ *
+ * What to compare: a provider over TCP with the sockets, one in shared memory with the local
+ * ones.
  *
  *   bench_ofi [--mib M] [--members N] [--sets S] [--rounds R] [--json] [PROVIDER...]
  *   bench_ofi --kill [--mib M] [--members N] [PROVIDER...]
@@ -36,6 +41,8 @@
 #define SETS_MAX 100u
 #define WAYS_MAX 16u
 #define TIMEOUT (600 * COP_SEC)
+/* The first ways are our own. */
+enum { SOCKETS, LOCAL, OWN_WAYS };
 
 struct options {
     uint64_t mib, members, sets, rounds;
@@ -51,6 +58,7 @@ struct board {
 
 struct way {
     const char *provider; /* NULL: our own sockets */
+    bool is_local;        /* these: Unix sockets, and memory that is read */
     bool no_reads;
     double ns[SETS_MAX];
     uint64_t read; /* payloads, by all */
@@ -283,13 +291,13 @@ static void call(struct cop_run *run)
         die("a call", cop_strerror(error ? error : status));
 }
 
-static double time_sockets(void)
+static double time_sockets(const struct way *way)
 {
     static struct crowd crowd;
     const struct cop_handlers service = {
         .size = sizeof service, .service = SERVICE, .context = board, .piece = take};
-    const struct crowd_config config = {.n = (uint32_t)options.members,
-                                        .service = &service};
+    const struct crowd_config config = {
+        .n = (uint32_t)options.members, .is_local = way->is_local, .service = &service};
     memset(board, 0, sizeof *board);
     if (crowd_open(&crowd, &config) != 0)
         exit(1);
@@ -307,33 +315,52 @@ static double time_sockets(void)
 
 /* ---- what came of it ------------------------------------------------------------- */
 
-static void print_way(struct json *json, struct way *way, const struct way *sockets)
+/* How many times as fast as `other`, set by set. */
+static struct summary over(const struct way *way, const struct way *other)
 {
-    double speeds[SETS_MAX], ratios[SETS_MAX];
-    for (uint64_t i = 0; i < options.sets; i++) {
+    double ratios[SETS_MAX];
+    for (uint64_t i = 0; i < options.sets; i++)
+        ratios[i] = other->ns[i] / way->ns[i];
+    return summarize(ratios, (uint32_t)options.sets);
+}
+
+static const char *name_of(const struct way *way)
+{
+    return way->provider ? way->provider : way->is_local ? "local" : "sockets";
+}
+
+/* Whether the kernel lets local members read is theirs to find out. */
+static const char *chunks_of(const struct way *way)
+{
+    return way->is_local ? "either" : way->read > 0 ? "read" : "sent";
+}
+
+static void print_way(struct json *json, struct way *way, const struct way *ways)
+{
+    double speeds[SETS_MAX];
+    for (uint64_t i = 0; i < options.sets; i++)
         speeds[i] = (double)length / way->ns[i];
-        ratios[i] = sockets->ns[i] / way->ns[i];
-    }
     struct summary speed = summarize(speeds, (uint32_t)options.sets);
-    struct summary ratio = summarize(ratios, (uint32_t)options.sets);
-    const char *name = way->provider ? way->provider : "sockets";
+    struct summary sockets = over(way, &ways[SOCKETS]), local = over(way, &ways[LOCAL]);
     if (options.json) {
         json_begin_object(json);
         json_put_string(json, "schema", "coppice.bench_ofi.v1");
-        json_put_string(json, "way", name);
-        json_put_string(json, "chunks", way->read > 0 ? "read" : "sent");
+        json_put_string(json, "way", name_of(way));
+        json_put_string(json, "chunks", chunks_of(way));
         json_put_u64(json, "members", options.members);
         json_put_u64(json, "bytes", length);
         json_put_u64(json, "sets", options.sets);
         bench_put_summary(json, "gb_per_s", &speed, 3);
-        bench_put_summary(json, "over_sockets", &ratio, 3);
+        bench_put_summary(json, "over_sockets", &sockets, 3);
+        bench_put_summary(json, "over_local", &local, 3);
         json_end_object(json);
         return;
     }
-    printf("%-16s %s  %.2f GB/s, %.2f times the sockets' (99 %%: %.2f-%.2f) of %llu "
-           "sets\n",
-           name, way->read > 0 ? "read" : "sent", speed.median, ratio.median, ratio.low,
-           ratio.high, (unsigned long long)options.sets);
+    printf("%-16s %-6s  %.2f GB/s, %.2f times the sockets' (99 %%: %.2f-%.2f), "
+           "%.2f times the local ones' (99 %%: %.2f-%.2f) of %llu sets\n",
+           name_of(way), chunks_of(way), speed.median, sockets.median, sockets.low,
+           sockets.high, local.median, local.low, local.high,
+           (unsigned long long)options.sets);
 }
 
 static int measure(struct way *ways, uint32_t count)
@@ -342,11 +369,11 @@ static int measure(struct way *ways, uint32_t count)
     for (uint64_t i = 0; i < options.sets; i++)
         for (uint32_t turn = 0; turn < count; turn++) {
             struct way *way = &ways[(turn + i) % count];
-            way->ns[i] = way->provider ? time_ofi(way) : time_sockets();
+            way->ns[i] = way->provider ? time_ofi(way) : time_sockets(way);
         }
     json_init(&json, stdout);
     for (uint32_t i = 0; i < count; i++)
-        print_way(&json, &ways[i], &ways[0]);
+        print_way(&json, &ways[i], ways);
     return fflush(stdout) == 0 ? 0 : 1;
 }
 
@@ -397,9 +424,10 @@ int main(int argc, char **argv)
 {
     static struct way ways[WAYS_MAX];
     static char *both[] = {"tcp;ofi_rxm", "shm", NULL};
-    uint32_t count = 1;
+    uint32_t count = OWN_WAYS;
     if (!read_options(argc, argv))
         return usage();
+    ways[LOCAL].is_local = true;
     char **provider = optind < argc ? argv + optind : both;
     for (; *provider != NULL; provider++) {
         ways[count++] = (struct way){.provider = *provider};
@@ -414,7 +442,7 @@ int main(int argc, char **argv)
     for (uint64_t i = 0; i < length; i++)
         bytes[i] = (uint8_t)(i * 31 + i / 251);
     int code = options.kill ? 0 : measure(ways, count);
-    for (uint32_t i = 1; options.kill && i < count; i += 2)
+    for (uint32_t i = OWN_WAYS; options.kill && i < count; i += 2)
         lose_one(&ways[i]);
     free(bytes);
     return code;

@@ -15,6 +15,7 @@ export LSAN_OPTIONS=detect_leaks=0
 expect 0 "$bench" --mib 1 --sets 1 --rounds 1 --json
 said=$(sed -E 's/.*"way": ?"([^"]*)".*"chunks": ?"([^"]*)".*/\1 \2/' <<<"$out")
 [ "$said" = "sockets sent
+local either
 tcp;ofi_rxm read
 tcp;ofi_rxm sent
 shm read

@@ -33,6 +33,8 @@
 #define ENTRIES 32u
 /* Below this a payload is in the packets before its offer would be answered. */
 #define FETCH_LEAST 16384u
+/* Twice this may lie free at the end of the heap: what is offered to a few peers at a time. */
+#define HEAP_KEPT (UINT32_C(4) << 20)
 
 /* What the provider is doing; the first member of what it is done with. */
 struct operation {
@@ -459,6 +461,19 @@ static int open_endpoint(struct cop_ofi *ofi)
     return error ? error : fi_enable(ofi->endpoint);
 }
 
+/*
+ * Payloads that were offered are released many at a time. The C library would give that end of
+ * the heap back to the kernel, and the next payloads would have to be mapped, and cleared, page by
+ * page: for shared memory that took more time than all copying. The block that it sees go here
+ * makes it keep twice as much (M_TRIM_THRESHOLD of mallopt(3), where it adapts itself); a program
+ * that has set that itself has its way.
+ */
+static void keep_heap(void)
+{
+    void *volatile block = malloc(HEAP_KEPT);
+    free(block);
+}
+
 int cop_ofi_open(const char *provider, const char *node, struct cop_ofi **out,
                  char *why, size_t why_size)
 {
@@ -468,6 +483,7 @@ int cop_ofi_open(const char *provider, const char *node, struct cop_ofi **out,
         return cop__say(COP_ENOMEM, why, why_size, "no memory");
     int error = find_provider(ofi, provider, node, why, why_size);
     if (error == 0) {
+        keep_heap();
         error = open_endpoint(ofi);
         if (error == 0)
             error = fi_getname(&ofi->endpoint->fid, ofi->name.bytes, &length);
