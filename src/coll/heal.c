@@ -22,6 +22,7 @@ static void set_found(struct cop_node *node, struct cop__group *group)
     struct cop__colls *colls = cop__colls(node);
     cop__group_unref(colls->found);
     colls->found = group;
+    colls->head_of = NULL;
 }
 
 int cop__heal_start(struct cop_node *node, const struct cop_request *request,
@@ -45,26 +46,28 @@ int cop__heal_start(struct cop_node *node, const struct cop_request *request,
 static int find_roll(struct cop_node *node, const struct cop_frame *frame,
                      struct cop__bytes payload, struct cop__roll **out)
 {
-    struct cop__head head;
+    struct cop__colls *colls = cop__colls(node);
     struct cop__group *group = NULL;
-    int error = cop__head_decode(payload, &head);
-    if (!error && !(head.flags & COP_BCAST_HEAL))
+    int error = cop__head_decode(payload, &colls->head);
+    if (!error && !(colls->head.flags & COP_BCAST_HEAL))
         error = COP_EMALFORMED;
-    if (!error && cop__colls(node)->call_count >= COP_CALLS_MAX)
+    if (!error && colls->call_count >= COP_CALLS_MAX)
         error = COP_ETOOBIG;
     if (!error)
-        error = cop__group_of_call(node, frame, &head, &group);
+        error = cop__group_of_call(node, frame, &colls->head, &group);
     if (error)
         return error;
     *out = group ? cop__roll_ref(group->roll) : NULL;
     set_found(node, group);
+    colls->head_of = payload.data;
     return 0;
 }
 
 static void on_ask(struct cop_node *node, struct cop__sweep *sweep)
 {
     struct cop__colls *colls = cop__colls(node);
-    struct cop__call *call = cop__call_create(node, cop__sweep_request(sweep));
+    struct cop__call *call = cop__call_create(node, cop__sweep_request(sweep),
+                                              cop__sweep_request_buf(sweep));
     if (!call)
         return;
     call->sweep = sweep;
@@ -84,20 +87,32 @@ void cop__heal_forward(struct cop_node *node, struct cop__call *call)
     cop__sweep_forward(node, call->sweep);
 }
 
+/* What a service replied, as the first of what will be combined; NULL: no memory. */
+static struct cop_buf *make_record(const struct cop_node *node,
+                                   const struct cop__call *call,
+                                   struct cop__bytes reply)
+{
+    static const struct cop__tally none = {0};
+    const struct cop__head *head = &call->head;
+    struct cop_buf *made;
+    if (cop__op_is_plain(head->op, reply))
+        return cop__verdict_encode(head->op, head->argument, &none, reply);
+    if (cop__op_make(head->op, head->argument, node->self, reply, &made))
+        return NULL;
+    struct cop_buf *record = cop__verdict_encode(
+        head->op, head->argument, &none, (struct cop__bytes){made->data, made->length});
+    cop_buf_unref(made);
+    return record;
+}
+
 void cop__heal_contribute(struct cop_node *node, struct cop__call *call,
                           const struct cop__fault *fault, struct cop__bytes reply)
 {
     struct cop__sweep *sweep = call->sweep;
-    struct cop__tally none = {0};
-    struct cop_buf *made = NULL, *record = NULL;
-    if (fault)
-        record =
-            cop__verdict_fault(call->head.op, call->head.argument, call->lowest, fault);
-    else if (cop__op_make(call->head.op, call->head.argument, node->self, reply,
-                          &made) == 0)
-        record = cop__verdict_encode(call->head.op, call->head.argument, &none,
-                                     (struct cop__bytes){made->data, made->length});
-    cop_buf_unref(made);
+    const struct cop__head *head = &call->head;
+    struct cop_buf *record =
+        fault ? cop__verdict_fault(head->op, head->argument, call->lowest, fault)
+              : make_record(node, call, reply);
     if (!record)
         cop__fail(node, COP_ENOMEM);
     else if (fault && fault->tree)

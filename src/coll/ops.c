@@ -350,17 +350,27 @@ static struct cop_buf *make_entry(uint8_t op, cop_id id, struct cop__bytes reply
     return buf;
 }
 
+bool cop__op_suits(uint8_t op, struct cop__bytes reply)
+{
+    bool integers = is_integer_op(op) || op == COP_OP_HISTOGRAM || op == COP_OP_TOP;
+    return !integers || reply.length % 8 == 0;
+}
+
+bool cop__op_is_plain(uint8_t op, struct cop__bytes reply)
+{
+    return op == COP_OP_STATUS ? reply.length == 0 : is_integer_op(op);
+}
+
 int cop__op_make(uint8_t op, uint32_t argument, cop_id id, struct cop__bytes reply,
                  struct cop_buf **out)
 {
-    bool integers = is_integer_op(op) || op == COP_OP_HISTOGRAM || op == COP_OP_TOP;
-    if (integers && reply.length % 8 != 0)
+    if (!cop__op_suits(op, reply))
         return COP_EINVAL;
     if (op == COP_OP_STATUS)
         *out = cop_buf_create(0);
     else if (is_integer_op(op))
         *out = cop_buf_copy(reply.data, reply.length);
-    else if (integers)
+    else if (op == COP_OP_HISTOGRAM || op == COP_OP_TOP)
         *out = make_integers(op, argument, id, reply);
     else
         *out = make_entry(op, id, reply);

@@ -328,7 +328,7 @@ static void start(struct cop_node *node, struct cop__call *call)
 int cop__plain_start(struct cop_node *node, const struct cop_request *request,
                      struct cop__bytes bytes, struct cop__group *group)
 {
-    struct cop__call *call = cop__call_create(node, bytes);
+    struct cop__call *call = cop__call_create(node, bytes, NULL);
     if (!call)
         return COP_ENOMEM;
     call->group = cop__group_ref(group);
@@ -373,7 +373,7 @@ static void take_call(struct cop_node *node, const struct cop__msg_call *message
         COP__COUNT(node, ignored_not_ancestor);
         return;
     }
-    struct cop__call *call = cop__call_create(node, message->call);
+    struct cop__call *call = cop__call_create(node, message->call, NULL);
     if (!call)
         return;
     call->group = cop__group_ref(group);

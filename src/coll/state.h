@@ -112,7 +112,7 @@ struct cop__call {
     struct cop__call *next;
     uint64_t handle;
     struct cop__group *group; /* NULL: the view */
-    struct cop_buf *bytes;
+    struct cop_buf *bytes; /* holds what it says */
     struct cop__head head; /* inside bytes */
     cop_id root;
     cop_incarnation incarnation;
@@ -179,6 +179,7 @@ struct cop__colls {
     uint64_t index;  /* of my latest group */
     uint64_t learnt; /* number of the latest that others made */
     struct cop__call *calls;
+    struct cop__call *spare; /* memory of one that is over; NULL */
     uint32_t call_count;
     uint32_t bulk_count; /* calls with a bulk: looked at after every step */
     uint64_t handle;     /* latest */
@@ -188,6 +189,8 @@ struct cop__colls {
     struct cop__trip *links; /* by peer */
     uint32_t link_count, link_capacity;
     struct cop__group *found; /* by the question under way, for the call it becomes */
+    struct cop__head head;    /* of that question, which is at `head_of`; NULL: of none */
+    const uint8_t *head_of;
     struct cop__group *resolved; /* of the frame that is taken again */
     int resolve_status;
     bool resolving;
@@ -223,7 +226,9 @@ void cop__groups_lose(struct cop_node *node, cop_id creator);
 
 /* call.c */
 struct cop__call *cop__call_find(const struct cop_node *node, uint64_t handle);
-struct cop__call *cop__call_create(struct cop_node *node, struct cop__bytes bytes);
+/* `owner` holds the bytes, or (NULL) they are copied. */
+struct cop__call *cop__call_create(struct cop_node *node, struct cop__bytes bytes,
+                                   struct cop_buf *owner);
 /* Runs it here: checks, and passes on; the rest follows from what the service says. */
 void cop__call_begin(struct cop_node *node, struct cop__call *call);
 void cop__call_end(struct cop_node *node, struct cop__call *call, int status);

@@ -57,6 +57,10 @@ struct cop_buf *cop__verdict_fold(const struct cop__bytes *payloads, uint32_t co
 
 /* ---- operations (ops.c) ---------------------------------------------------------- */
 
+/* Whether a reply can be combined by it at all. */
+bool cop__op_suits(uint8_t op, struct cop__bytes reply);
+/* Whether a reply that suits it is combined as it is. */
+bool cop__op_is_plain(uint8_t op, struct cop__bytes reply);
 /* A reply in the form in which it is combined. COP_EINVAL: it does not suit the operation. */
 int cop__op_make(uint8_t op, uint32_t argument, cop_id id, struct cop__bytes reply,
                  struct cop_buf **out);

@@ -918,6 +918,11 @@ struct cop__bytes cop__sweep_request(const struct cop__sweep *sweep)
     return sweep->asked;
 }
 
+struct cop_buf *cop__sweep_request_buf(const struct cop__sweep *sweep)
+{
+    return sweep->request;
+}
+
 int cop__sweep_result(struct cop_node *node, const struct cop__sweep *sweep,
                       struct cop__sweep_result *out)
 {

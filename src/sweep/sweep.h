@@ -144,6 +144,8 @@ struct cop_view *cop__sweep_world(const struct cop__sweep *sweep);
 cop_time cop__sweep_started(const struct cop__sweep *sweep);
 bool cop__sweep_wants_outcome(const struct cop__sweep *sweep);
 struct cop__bytes cop__sweep_request(const struct cop__sweep *sweep);
+/* What holds these bytes: borrowed. */
+struct cop_buf *cop__sweep_request_buf(const struct cop__sweep *sweep);
 const struct cop_tree *cop__sweep_tree(const struct cop__sweep *sweep);
 bool cop__sweep_is_rooted_here(const struct cop_node *node,
                                const struct cop__sweep *sweep);
