@@ -24,7 +24,9 @@ static void print_help(const struct args *args)
         printf("  %-26s %s\n", left, o->text);
     }
     printf("  %-26s %s\n", "-h, --help", "print this");
-    printf("\nThe manual page coppice-%s(1) says more.\n", args->name);
+    /* "bench agree" is part of the page of "bench". */
+    printf("\nThe manual page coppice-%.*s(1) says more.\n",
+           (int)strcspn(args->name, " "), args->name);
 }
 
 static int usage(const struct args *args, const char *what, const char *about)

@@ -24,6 +24,8 @@ for command in $commands; do
         expect 0 coppice model bcast --help
         text+=$'\n'$out
     fi
+    named=$(sed -n 's/^The manual page \(.*\)(1) says more\.$/\1/p' <<<"$text" | sort -u)
+    [ "$named" = "coppice-$command" ] || die "$command: --help names the pages: $named"
     helped=$(sed -n 's/^  \(-., \|    \)--\([a-z-]*\).*/\2/p' <<<"$text" | sort -u)
     expect 0 coppice $command --help
     paged=$(sed -n 's/^\.It .*Fl -\([a-z-]*\).*/\1/p' "$page" | sort -u)
