@@ -136,6 +136,9 @@ static void print_json(const struct cop_sim_script *script,
     json_put_u64(&json, "agreements", report->agreements);
     json_put_u64(&json, "deaths", report->deaths);
     json_put_u64(&json, "agree_ns", report->agree_ns);
+    json_put_u64(&json, "outputs", report->outputs);
+    json_put_u64(&json, "complete", report->complete);
+    json_put_u64(&json, "healed_ns", report->healed_ns);
     json_put_string(&json, "violation", report->failure[0] ? report->failure : NULL);
     json_put_u64(&json, "events", report->events);
     json_put_double(&json, "events_per_s", per_second(report->events, wall), 0);
@@ -180,6 +183,19 @@ static void print_agreements(const struct cop_sim_report *report)
            report->stats.revotes);
 }
 
+static void print_outputs(const struct cop_sim_report *report)
+{
+    char healed[DURATION_SIZE];
+    if (report->outputs == 0)
+        return;
+    printf("%" PRIu64 " outputs of streams, %" PRIu64 " of them complete",
+           report->outputs, report->complete);
+    if (report->healed_ns > 0)
+        printf("; complete again %s after the last death",
+               print_duration(report->healed_ns, healed));
+    printf("\n");
+}
+
 static void print_text(const struct cop_sim_script *script,
                        const struct cop_sim_report *report, const struct costs *costs)
 {
@@ -193,6 +209,7 @@ static void print_text(const struct cop_sim_script *script,
                (unsigned)report->installed, (unsigned)report->members);
         print_times(report);
         print_agreements(report);
+        print_outputs(report);
     } else {
         printf("%u nodes, seed %" PRIu64 ": %u of %u probes completed\n",
                (unsigned)script->config.nodes, script->config.seed,

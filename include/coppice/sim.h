@@ -501,6 +501,8 @@ struct cop_sim_report {
     uint64_t deaths;               /* crashes */
     cop_time agree_ns;          /* from one to the next, over the second half of them */
     uint64_t outputs, complete; /* that a front-end got, and those with all in them */
+    /* From the last death until all outputs were complete again; 0: nobody died, or never. */
+    cop_time healed_ns;
     struct cop_stats stats;
 };
 

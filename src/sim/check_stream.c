@@ -437,6 +437,10 @@ static void on_output(struct state *state, struct cop_sim *sim, cop_id id,
     told->complete = event->complete;
     sim->outputs++;
     sim->complete += event->complete;
+    if (!event->complete)
+        sim->healed = 0;
+    else if (sim->healed == 0)
+        sim->healed = sim->now;
     if (event->complete) {
         check_output(state, sim, id, event);
         check_lost(state, sim, cop_node_view(cop_sim_node(sim, id)));

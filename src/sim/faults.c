@@ -113,6 +113,8 @@ void cop__faults_crash(struct cop_sim *sim, cop_id id)
     node->actor = NULL;
     node->died = sim->now;
     sim->deaths++;
+    sim->died = sim->now;
+    sim->healed = 0;
     node->armed = COP_TIME_NEVER;
     node->flags &= (uint8_t) ~(COP__NODE_PAUSED | COP__NODE_TICKING);
     node->slow_ns = 0;

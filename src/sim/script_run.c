@@ -304,6 +304,8 @@ static void conclude(struct run *run)
     report->told_ns = run->sim->told;
     report->outputs = run->sim->outputs;
     report->complete = run->sim->complete;
+    if (run->sim->deaths > 0 && run->sim->healed > 0)
+        report->healed_ns = run->sim->healed - run->sim->died;
     report->stats = *cop_sim_stats(run->sim);
 }
 

@@ -164,6 +164,8 @@ struct cop_sim {
     cop_time agree_half, agree_ns; /* when half of them had ended; each since then */
 
     uint64_t outputs, complete; /* of a stream, at its front-end */
+    /* The last death, and the first output after it and after all that were not complete. */
+    cop_time died, healed;
 
     struct cop__newcomer **newcomers;
     uint32_t newcomer_count, newcomer_capacity;

@@ -65,6 +65,7 @@ static void test_nothing_fails(void **state)
         run("nodes 21\nshape kary:4\nseed 3\nviews majority\nnet constant 10us\n"
             "flags codec\nliveness\nstream sum waves 100 window 16 leaves\n");
     assert_int_equal(report.stats.stream_orphans, 0);
+    assert_true(report.healed_ns == 0);
     assert_true(report.complete >= 100);
     /* The root and 20 others make each wave once; and wave 0 in up to three stages. */
     assert_true(report.stats.stream_waves >= 2100 && report.stats.stream_waves < 2200);
@@ -145,6 +146,8 @@ static void test_zones(void **state)
                 struct cop_sim_report report = run(text);
                 assert_true(report.stats.stream_adoptions > 0);
                 assert_true(report.complete > 0);
+                /* To be noticed it takes a message, and one to attach. */
+                assert_true(report.healed_ns >= 20 * COP_USEC);
             }
 }
 
