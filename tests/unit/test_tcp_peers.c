@@ -325,6 +325,52 @@ static void nobody_there_is_refused(void **state)
     }
 }
 
+/* Who hears that a member is gone has something to say to it. */
+static void tell_it(struct side *side, cop_id peer)
+{
+    if (side_downs(side, peer) == 1)
+        side_send(side, peer, COP__KIND_NEWS, 1, 100);
+}
+
+/* Two refusals in one moment are one question, unless the moment was too long. */
+static void who_was_refused_just_now_is_not_asked_again(void **state)
+{
+    (void)state;
+    bool was_believed = false;
+    for (int tries = 0; tries < 1000 && !was_believed; tries++) {
+        struct world *world = world_create(AF_INET);
+        struct side *a = world_open(world, 0, 3);
+        close(world_listen(world, "1", &world->addresses[1]));
+        world->on_down = tell_it;
+        side_send(a, 1, COP__KIND_NEWS, 1, 100);
+        world_until_count(world, &a->downs[1][COP_DOWN_REFUSED], 2);
+        assert_in_range(a->stats.connects, 1, 2);
+        was_believed = a->stats.connects == 1;
+        world_destroy(world);
+    }
+    assert_true(was_believed);
+}
+
+/* What is known of one life says nothing of the next. */
+static void forget_it(struct side *side, cop_id peer)
+{
+    side->known[peer] = 9;
+    tell_it(side, peer);
+}
+
+static void the_next_life_is_looked_for(void **state)
+{
+    (void)state;
+    struct world *world = world_create(AF_INET);
+    struct side *a = world_open(world, 0, 3);
+    close(world_listen(world, "1", &world->addresses[1]));
+    world->on_down = forget_it;
+    side_send(a, 1, COP__KIND_NEWS, 1, 100);
+    world_until_count(world, &a->downs[1][COP_DOWN_REFUSED], 2);
+    assert_int_equal(a->stats.connects, 2);
+    world_destroy(world);
+}
+
 /* D15: who may be starting is tried again; once it was met, as always. */
 static void who_may_be_starting_is_awaited(void **state)
 {
@@ -493,6 +539,8 @@ int main(void)
         cmocka_unit_test(crossing_connects_make_one),
         cmocka_unit_test(breaks_at_any_byte_lose_nothing),
         cmocka_unit_test(nobody_there_is_refused),
+        cmocka_unit_test(who_was_refused_just_now_is_not_asked_again),
+        cmocka_unit_test(the_next_life_is_looked_for),
         cmocka_unit_test(who_may_be_starting_is_awaited),
         cmocka_unit_test(a_missing_path_or_address_is_refused),
         cmocka_unit_test(no_answer_is_silence),

@@ -16,6 +16,8 @@
 #define PAUSE_CROSSED (500 * COP_MSEC)
 /* So long the other side may come first, where two connections would cost too much. */
 #define COURTESY (150 * COP_MSEC)
+/* So long it is believed that nobody is there. */
+#define REFUSAL_HOLDS COP_MSEC
 
 /* What an error of libuv says about an attempt. */
 enum meaning {
@@ -206,12 +208,35 @@ void cop__attempt_drop(struct cop__peer *peer)
         cop__conn_close(conn);
 }
 
+/*
+ * Who finds that a member is gone tells it so, in case that it lives, and with that would ask the
+ * same address again in the same moment: it has nothing else to say.
+ */
+static bool was_refused_just_now(const struct cop__peer *peer)
+{
+    const struct cop__peers_config *config = &peer->peers->config;
+    return peer->refused != 0 && cop__clock_now() - peer->refused < REFUSAL_HOLDS &&
+           config->known(config->context, peer->id) == peer->refused_life;
+}
+
+static void note_refusal(struct cop__peer *peer, int error)
+{
+    const struct cop__peers_config *config = &peer->peers->config;
+    bool is_refused = meaning_of(error) == REFUSED && !is_awaited(peer);
+    peer->refused = is_refused ? cop__clock_now() : 0;
+    peer->refused_life = config->known(config->context, peer->id);
+}
+
 static void begin(struct cop__peer *peer)
 {
     struct cop__peers *peers = peer->peers;
     struct cop__address address;
     if (peer->patience == 0)
         peer->patience = cop__clock_now() + peers->config.connect_timeout_ns;
+    if (was_refused_just_now(peer)) {
+        cop__attempt_failed(peer, UV_ECONNREFUSED);
+        return;
+    }
     if (peers->config.address(peers->config.address_context, peer->id, &address) != 0 ||
         address.length == 0) {
         give_up(peer, COP_DOWN_REFUSED);
@@ -232,6 +257,7 @@ static void begin(struct cop__peer *peer)
     if (connected < 0) {
         peer->attempt = NULL;
         cop__conn_discard(conn);
+        note_refusal(peer, connected);
         cop__attempt_failed(peer, connected);
     } else if (connected == 1) {
         cop__conn_greet(conn);

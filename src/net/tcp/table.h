@@ -63,7 +63,9 @@ struct cop__peer {
     cop_incarnation
         unseen;        /* the life whose memory could be read, and then could not */
     cop_time patience; /* until when attempts that begin now are repeated */
-    uint64_t backlog;  /* its share of the statistics */
+    cop_time refused;  /* when its address last said that nobody is there */
+    cop_incarnation refused_life; /* whom we knew to be there then */
+    uint64_t backlog;             /* its share of the statistics */
     struct cop__peer *next_dirty, *next_wanted;
     struct cop__acquaintance acquaintance;
 };
