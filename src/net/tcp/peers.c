@@ -478,9 +478,27 @@ bool cop__peers_guest_is(const struct cop__peers *peers, uint64_t guest,
 
 /* ---- life ------------------------------------------------------------------------ */
 
+/*
+ * All of it is zero but the space of the streams, of which most is never touched: where
+ * the heap was used before, as in a process that was forked, zeroing it would make each of
+ * its pages our own.
+ */
+static struct cop__peers *allocate(void)
+{
+    struct cop__peers *peers = malloc(sizeof *peers);
+    const size_t space = offsetof(struct cop__peers, base.space);
+    const size_t behind = offsetof(struct cop__peers, base) + sizeof peers->base;
+    if (peers) {
+        memset(peers, 0, space);
+        memset((char *)peers + behind, 0, sizeof *peers - behind);
+        peers->base.out.used = 0;
+    }
+    return peers;
+}
+
 int cop__peers_create(const struct cop__peers_config *config, struct cop__peers **out)
 {
-    struct cop__peers *peers = calloc(1, sizeof *peers);
+    struct cop__peers *peers = allocate();
     if (!peers) {
         if (config->listen_fd >= 0)
             close(config->listen_fd);
