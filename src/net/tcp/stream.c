@@ -382,12 +382,21 @@ static int keep_rest(struct cop__stream *stream, const uint8_t *bytes, size_t le
     return old ? 0 : poll_for(stream, UV_READABLE | UV_WRITABLE);
 }
 
+/* What is held back is of one stream alone, and goes or is dropped before any other's. */
+static void let_go(struct cop__stream *stream)
+{
+    struct cop__stream_base *base = stream->base;
+    COP_ASSERT(base->holding == NULL || base->holding == stream);
+    base->holding = NULL;
+}
+
 /* Writes what the channel has made. 0, also if some of it is pending; or the error. */
 static int post(struct cop__stream *stream)
 {
     struct cop__outbox *out = &stream->base->out;
     struct iovec all = {out->bytes, out->used};
     ssize_t done = 0;
+    let_go(stream);
     if (all.iov_len == 0)
         return 0;
     out->used = 0;
@@ -415,6 +424,12 @@ static int error_of(ssize_t error)
 static int shake(struct cop__stream *stream, struct cop__bytes *in)
 {
     int done = cop__channel_shake(stream->channel, in, &stream->base->out);
+    /* The end of a handshake that we began goes with what we say next: one write here, and
+     * one read over there. */
+    if (done == 1 && stream->is_maker) {
+        stream->base->holding = stream;
+        return 1;
+    }
     int error = post(stream); /* an alert, too, if it can be had */
     if (done < 0)
         return error_of(done);
@@ -444,6 +459,17 @@ static bool decrypt_some(struct cop__stream *stream, struct cop__bytes *in)
     return got > 0 && error == 0 && !is_closed(stream) && in->length > 0;
 }
 
+/* Whoever hears of it greets, and if not, the end of the handshake goes alone. */
+static void tell_connected(struct cop__stream *stream)
+{
+    stream->base->events->connected(stream, 0);
+    if (stream->base->holding == stream) {
+        int error = post(stream);
+        if (error != 0)
+            end(stream, error);
+    }
+}
+
 static void decrypt(struct cop__stream *stream, struct cop__bytes in)
 {
     if (stream->is_shaking) {
@@ -454,7 +480,7 @@ static void decrypt(struct cop__stream *stream, struct cop__bytes in)
             return;
         stream->is_shaking = false;
         if (stream->is_maker)
-            stream->base->events->connected(stream, 0);
+            tell_connected(stream);
         if (is_closed(stream) || in.length == 0)
             return;
     }
@@ -482,6 +508,8 @@ static int write_encrypted(struct cop__stream *stream, const struct cop__batch *
     }
     if (error == 0)
         error = post(stream);
+    else
+        let_go(stream);
     out->used = 0;
     return error != 0 ? error : stream->pending != NULL;
 }
@@ -546,6 +574,10 @@ bool cop__stream_close(struct cop__stream *stream)
 {
     if (is_closed(stream))
         return false;
+    if (stream->base->holding == stream) {
+        let_go(stream);
+        stream->base->out.used = 0;
+    }
     free(stream->pending);
     stream->pending = NULL;
     cop__channel_destroy(stream->channel);

@@ -41,6 +41,7 @@ struct cop__stream_base {
     uint64_t *reads, *writes; /* system calls, counted where others want to see them */
     bool is_reading;          /* `bytes` is being called: its data are in the space */
     struct cop__tls *tls;     /* for TCP; NULL: nothing is encrypted */
+    struct cop__stream *holding; /* its bytes wait in `out`; NULL: there are none */
     uint8_t space[COP__STREAM_SPACE]; /* to read into; free for others in between */
     uint8_t plain[COP__RECORD_PLAIN]; /* what was read, decrypted */
     struct cop__outbox out;           /* what is to be written, encrypted */
