@@ -21,6 +21,7 @@
 #define WARM_UP 10u
 /* Members that have nothing to do get ready for a death (net/tcp/warm.h). */
 #define REST_US 1500000
+#define REST_EACH_US 2000
 
 enum what { WHAT_UP, WHAT_PROBE, WHAT_CHANGE, WHATS };
 static const char *const titles[] = {"up", "probe", "view change"};
@@ -112,7 +113,7 @@ static int run_side(const struct options *options, enum side side, uint32_t roun
         out->values[WHAT_UP][side][round] = (double)(now_ns() - begun);
         if (code == 0)
             code = time_probes(&local, WARM_UP, (uint32_t)options->repetitions, probe);
-        usleep(REST_US);
+        usleep((useconds_t)(REST_US + REST_EACH_US * options->n));
         if (code == 0)
             code = time_change(&local, &out->values[WHAT_CHANGE][side][round]);
         local_close(&local);

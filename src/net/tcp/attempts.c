@@ -15,7 +15,7 @@
 /* The other side's connection is on its way: no use to ask again soon. */
 #define PAUSE_CROSSED (500 * COP_MSEC)
 /* So long the other side may come first, where two connections would cost too much. */
-#define COURTESY (150 * COP_MSEC)
+#define COURTESY (400 * COP_MSEC)
 /* So long it is believed that nobody is there. */
 #define REFUSAL_HOLDS COP_MSEC
 

@@ -11,6 +11,10 @@
 #define POSTPONED_MAX 10u
 /* Members of one view do not all call in the same moment. */
 #define SPREAD (200 * COP_MSEC)
+/* Members that start together on one machine take about a millisecond each; until all are
+ * there nobody makes work for those who still start. */
+#define START_EACH (2 * COP_MSEC)
+#define START_MAX (4 * COP_SEC)
 /* After a failure or a loss; doubled each time. */
 #define PAUSE (5 * COP_SEC)
 #define PAUSE_DOUBLINGS 7u
@@ -22,6 +26,16 @@
 static cop_time spread_of(cop_id id)
 {
     return (cop_time)(id * UINT32_C(2654435761) >> 16) % SPREAD;
+}
+
+/* The first time, when others may still start. */
+static cop_time time_of_start(struct cop__warmth *warmth)
+{
+    cop_time time = START_EACH * cop_view_size(cop_node_view(warmth->node));
+    if (warmth->has_begun)
+        return 0;
+    warmth->has_begun = true;
+    return time < START_MAX ? time : START_MAX;
 }
 
 static void wait_for(struct cop__warmth *warmth, cop_time time)
@@ -73,7 +87,8 @@ void cop__warmth_renew(struct cop__warmth *warmth)
 {
     warmth->failures = 0;
     warmth->postponed = 0;
-    wait_for(warmth, QUIET + spread_of(cop_node_id(warmth->node)));
+    wait_for(warmth,
+             QUIET + spread_of(cop_node_id(warmth->node)) + time_of_start(warmth));
 }
 
 void cop__warmth_cooled(struct cop__warmth *warmth)

@@ -25,6 +25,7 @@ struct cop__warmth {
     uint32_t postponed; /* how often, because there was something to do */
     uint32_t failures;  /* in a row */
     cop_id held;        /* COP_ID_NONE: nobody */
+    bool has_begun;     /* there was a view before */
 };
 
 void cop__warmth_init(struct cop__warmth *warmth, struct cop__clock *clock,
