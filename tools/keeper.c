@@ -603,7 +603,7 @@ static int make_key(const char *path, char *message, size_t size)
     if (error)
         snprintf(message, size, "no random numbers: %s", strerror(errno));
     else
-        error = cop__keys_write(path, &keys, true, message, size);
+        error = cop__keys_write_brief(path, &keys, message, size);
     cop__keys_wipe(&keys);
     return error;
 }

@@ -241,14 +241,14 @@ static size_t print_keys(const struct cop__keys *keys, char *out, size_t size)
 }
 
 /* 0 or an errno. */
-static int write_file(const char *path, const char *text, size_t length)
+static int write_file(const char *path, const char *text, size_t length, bool is_brief)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return errno;
     ssize_t done = write(fd, text, length);
     int error = done < 0 ? errno : done != (ssize_t)length ? ENOSPC : 0;
-    if (error == 0 && fsync(fd) != 0)
+    if (error == 0 && !is_brief && fsync(fd) != 0)
         error = errno;
     if (close(fd) != 0 && error == 0)
         error = errno;
@@ -265,7 +265,7 @@ int cop__keys_write(const char *path, const struct cop__keys *keys, bool is_new,
     if (length >= (int)sizeof temporary)
         return bad(COP_EIO, message, size, "%s: the path is too long", path);
     size_t written = print_keys(keys, text, sizeof text);
-    int error = write_file(is_new ? path : temporary, text, written);
+    int error = write_file(is_new ? path : temporary, text, written, false);
     OPENSSL_cleanse(text, sizeof text);
     if (error == 0 && !is_new && rename(temporary, path) != 0) {
         error = errno;
@@ -276,6 +276,17 @@ int cop__keys_write(const char *path, const struct cop__keys *keys, bool is_new,
                    "%s is there: somebody else changes the key, or was stopped while "
                    "doing so; remove it if nobody does",
                    temporary);
+    return error == 0 ? 0
+                      : bad(COP_EIO, message, size, "%s: %s", path, strerror(error));
+}
+
+int cop__keys_write_brief(const char *path, const struct cop__keys *keys, char *message,
+                          size_t size)
+{
+    char text[FILE_MAX_BYTES];
+    size_t written = print_keys(keys, text, sizeof text);
+    int error = write_file(path, text, written, true);
+    OPENSSL_cleanse(text, sizeof text);
     return error == 0 ? 0
                       : bad(COP_EIO, message, size, "%s: %s", path, strerror(error));
 }

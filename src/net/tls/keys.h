@@ -62,6 +62,13 @@ int cop__keys_read(const char *path, struct cop__keys *out, char *message, size_
 int cop__keys_write(const char *path, const struct cop__keys *keys, bool is_new,
                     char *message, size_t size);
 
+/*
+ * The same for a new file that goes with the processes that read it: nobody looks for it
+ * after the machine has failed, so it is not waited for until it is on the disk.
+ */
+int cop__keys_write_brief(const char *path, const struct cop__keys *keys, char *message,
+                          size_t size);
+
 /* Takes the next of the three steps. 0, or COP_EIO without random numbers. */
 int cop__keys_rotate(struct cop__keys *keys);
 
