@@ -26,6 +26,24 @@ static bool read_memory(uint32_t pid, struct process_use *use)
 }
 
 /*
+ * A process that was forked shares pages with the one that it came from until it writes to
+ * them; RssAnon counts these as well. Who may not look this closely has that.
+ */
+static void read_private(uint32_t pid, struct process_use *use)
+{
+    char path[40], line[160];
+    uint64_t kib;
+    snprintf(path, sizeof path, "/proc/%" PRIu32 "/smaps_rollup", pid);
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return;
+    while (fgets(line, sizeof line, file))
+        if (sscanf(line, "Private_Dirty: %" SCNu64 " kB", &kib) == 1)
+            use->private_bytes = kib * 1024;
+    fclose(file);
+}
+
+/*
  * From schedstat, which counts nanoseconds: stat counts ticks of 10 ms, by sampling,
  * which is more than an idle process uses in a minute.
  */
@@ -46,6 +64,7 @@ bool process_use(uint32_t pid, struct process_use *out)
     struct process_use use = {0};
     if (!read_memory(pid, &use) || !read_cpu(pid, &use))
         return false;
+    read_private(pid, &use);
     *out = use;
     return true;
 }
