@@ -29,7 +29,8 @@
  * most once and only if the check was passed, any number of REPLY, then DONE, then SENT (at
  * the root: the COMPLETE of the request). Whoever got RUN gets DONE exactly once and SENT
  * exactly once, whatever happens: also after an abort, a time-out or the death of the root.
- * A service gets only the upcalls that it wants.
+ * A service gets only the upcalls that it wants; with HEAL its reply may say that it wants no
+ * more of this handle (`silent`), which is void for it from then on.
  *
  * With COP_BCAST_HEAL whoever is below a member that dies is asked by somebody else, so that
  * every living member runs the request exactly once, and the answer names the others. Answers
@@ -79,6 +80,8 @@ enum cop_upcall_kind {
 };
 #define COP_WANTS(kind) (1u << (kind))
 #define COP_WANTS_ALL 0xffu
+/* Beside these: with HEAL, and without bulk, no DONE. */
+#define COP_WANTS_BRIEFLY 0x100u
 
 struct cop_service {
     uint64_t id;
@@ -182,7 +185,7 @@ struct cop_portion {
  *                        10 s), shape (for COP_GROUP_ALL). COMPLETE: cop_bcast_result.
  *                        COP_ELOST: without HEAL, a member is known to be dead (`lost`).
  * COP_REQUEST_CHECKED    handle, status (not 0: refused), service_ns (0: that of the request).
- * COP_REQUEST_REPLY      handle, status, `more`; bytes and length of cop_request.
+ * COP_REQUEST_REPLY      handle, status, `more`, `silent`; bytes and length of cop_request.
  * COP_REQUEST_RESOLVED   handle, status, targets.
  * COP_REQUEST_TAKEN      handle, status: the next piece in order is put away, or cannot be (not
  *                        0): then no more come.
@@ -216,6 +219,7 @@ struct cop_coll {
     uint64_t handle;
     int status;
     bool more;
+    bool silent;     /* REPLY, with HEAL: I want to hear nothing more of this handle */
     uint64_t offset; /* GIVE */
     cop_id *lost;    /* may be NULL: who made BCAST fail with COP_ELOST */
 };

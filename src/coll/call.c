@@ -163,10 +163,13 @@ int cop__coll_register(struct cop_node *node, const struct cop_service *services
 bool cop__call_wants(const struct cop_node *node, const struct cop__call *call,
                      enum cop_upcall_kind kind)
 {
-    const struct cop_service *service =
-        call->head.kind == CALL_RUN ? cop__service_find(node, call->head.service)
-                                    : NULL;
-    return service && (service->wants & COP_WANTS(kind)) != 0;
+    if (call->head.kind != CALL_RUN || call->silent)
+        return false;
+    const struct cop_service *service = cop__service_find(node, call->head.service);
+    if (!service || !(service->wants & COP_WANTS(kind)))
+        return false;
+    return kind != COP_UPCALL_DONE || !(service->wants & COP_WANTS_BRIEFLY) ||
+           !call->sweep || (call->head.flags & COP_BCAST_BULK) != 0;
 }
 
 struct cop_upcall cop__call_upcall(const struct cop__call *call,
@@ -204,10 +207,11 @@ static void emit_request(struct cop_node *node, const struct cop__call *call,
 static void emit_status(struct cop_node *node, const struct cop__call *call,
                         enum cop_upcall_kind kind, int status)
 {
+    if (!cop__call_wants(node, call, kind))
+        return;
     struct cop_upcall upcall = cop__call_upcall(call, kind);
     upcall.status = status;
-    if (cop__call_wants(node, call, kind))
-        cop__emit_upcall(node, &upcall);
+    cop__emit_upcall(node, &upcall);
 }
 
 /* Keeps what came before RUN. */
@@ -468,7 +472,8 @@ static int check_reply(const struct cop__call *call, const struct cop_request *r
     if (request->length > COP_REPLY_MAX)
         return COP_ETOOBIG;
     if (coll->status > 0 || (request->length && !request->bytes) ||
-        (coll->more && (call->sweep || coll->status || call->is_root)))
+        (coll->more && (call->sweep || coll->status || call->is_root)) ||
+        (coll->silent && !call->sweep))
         return COP_EINVAL;
     return 0;
 }
@@ -483,6 +488,7 @@ static int reply(struct cop_node *node, const struct cop_request *request)
     if (!request->coll->status && call->sweep && !cop__op_suits(call->head.op, bytes))
         return COP_EINVAL;
     cop__calls_enter(node);
+    call->silent = request->coll->silent;
     if (request->coll->status)
         fail_here(node, call, request->coll->status, COP_PHASE_RUN, false);
     else

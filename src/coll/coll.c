@@ -65,11 +65,11 @@ static void digest_call(const struct cop__call *call, struct cop__digest *digest
 {
     cop__digest_word(digest, call->handle);
     cop__digest_word(digest, (uint64_t)call->root << 32 | call->owed);
-    cop__digest_word(digest, (uint64_t)call->checking | (uint64_t)call->running << 1 |
-                                 (uint64_t)call->done << 2 |
-                                 (uint64_t)call->replied << 3 |
-                                 (uint64_t)call->forwarded << 4 |
-                                 (uint64_t)call->refusers.count << 8);
+    cop__digest_word(digest,
+                     (uint64_t)call->checking | (uint64_t)call->running << 1 |
+                         (uint64_t)call->done << 2 | (uint64_t)call->replied << 3 |
+                         (uint64_t)call->forwarded << 4 | (uint64_t)call->silent << 5 |
+                         (uint64_t)call->refusers.count << 8);
     cop__digest_word(digest, call->tally.count);
     cop__bulk_digest(call, digest);
     for (uint32_t i = 0; i < call->branch_count; i++)

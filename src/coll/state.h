@@ -121,6 +121,7 @@ struct cop__call {
     cop_time service_ns;
     uint32_t lowest; /* my version, if it is too low */
     bool is_root, checking, running, done, replied, over;
+    bool silent; /* the service has replied, and wants to hear nothing more */
     struct cop__early
         *early; /* lost while it was passed on; with bulk, all before RUN */
     uint32_t early_count, early_capacity;

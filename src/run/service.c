@@ -20,12 +20,14 @@ const struct cop_handlers *cop__handlers_find(const struct cop_run *run,
     return NULL;
 }
 
-/* DONE and SENT always: they say that a task is over. Where pieces go is said at CHECK, and
- * what they are for. */
+/* DONE and SENT always: they say that a task is over; but with HEAL nobody waits for DONE who
+ * has no callback for it. Where pieces go is said at CHECK, and what they are for. */
 static struct cop_service service_of(const struct cop_handlers *handlers)
 {
     uint32_t wants = COP_WANTS(COP_UPCALL_RUN) | COP_WANTS(COP_UPCALL_DONE) |
                      COP_WANTS(COP_UPCALL_SENT) | COP_WANTS(COP_UPCALL_WANT);
+    if (handlers->done == NULL)
+        wants |= COP_WANTS_BRIEFLY;
     if (handlers->check != NULL || handlers->piece != NULL)
         wants |= COP_WANTS(COP_UPCALL_CHECK) | COP_WANTS(COP_UPCALL_PIECE);
     if (handlers->reply != NULL)
@@ -254,6 +256,7 @@ void cop__services_fini(struct cop_run *run)
     }
     cop__map_fini(&services->rpcs);
     cop__map_fini(&services->tasks);
+    free(services->spare);
     cop__map_fini(&services->teams);
     free(services->items);
 }

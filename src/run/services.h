@@ -80,7 +80,9 @@ struct cop__team {
 struct cop__services {
     struct cop_handlers *items;
     uint32_t count;
-    struct cop__map tasks; /* by number */
+    /* Tasks: nearly always there is one at most, which is not worth a map. */
+    struct cop__task *lone, *spare; /* spare: memory of one that is over */
+    struct cop__map tasks;          /* the others, by number */
     struct cop__map rpcs;  /* calls that are not over, by number: also those not sent */
     struct cop__map teams; /* by number */
     uint64_t life;         /* nodes that this run has had */

@@ -19,27 +19,54 @@ static uint64_t number_of(const struct cop_run *run, uint64_t handle)
 
 struct cop__task *cop__task_find(const struct cop_run *run, uint64_t number)
 {
+    struct cop__task *lone = run->services.lone;
+    if (lone != NULL && lone->told.number == number)
+        return lone;
     return cop__map_get(&run->services.tasks, number);
 }
 
 /* ---- life ------------------------------------------------------------------------ */
 
+static int list(struct cop__services *services, struct cop__task *task)
+{
+    if (services->lone != NULL)
+        return cop__map_put(&services->tasks, task->told.number, task, NULL);
+    services->lone = task;
+    return 0;
+}
+
 /* Nobody finds it any more. */
 static void drop(struct cop_run *run, struct cop__task *task)
 {
-    if (!task->is_over)
-        cop__map_remove(&run->services.tasks, task->told.number);
+    struct cop__services *services = &run->services;
+    if (services->lone == task)
+        services->lone = NULL;
+    else if (!task->is_over)
+        cop__map_remove(&services->tasks, task->told.number);
     task->is_over = true;
 }
 
-/* The memory goes when it is over and the last callback has returned. */
-static void reap(struct cop__task *task)
+/* The memory goes when it is over and the last callback has returned; that of one is kept. */
+static void reap(struct cop_run *run, struct cop__task *task)
 {
     if (!task->is_over || task->callbacks > 0)
         return;
     cop_buf_unref(task->record);
     free(task->buffers.items);
-    free(task);
+    if (run->services.spare != NULL)
+        free(task);
+    else
+        run->services.spare = task;
+}
+
+static struct cop__task *take(struct cop__services *services)
+{
+    struct cop__task *task = services->spare;
+    if (task == NULL)
+        return calloc(1, sizeof *task);
+    services->spare = NULL;
+    *task = (struct cop__task){0};
+    return task;
 }
 
 static void describe(struct cop__task *task, const struct cop_upcall *upcall)
@@ -61,11 +88,11 @@ static void describe(struct cop__task *task, const struct cop_upcall *upcall)
 static struct cop__task *begin(struct cop_run *run, const struct cop_upcall *upcall,
                                struct cop_buf *record)
 {
-    struct cop__task *task = calloc(1, sizeof *task);
+    struct cop__task *task = take(&run->services);
     if (task == NULL)
         return NULL;
     task->told.number = number_of(run, upcall->handle);
-    if (cop__map_put(&run->services.tasks, task->told.number, task, NULL) != 0) {
+    if (list(&run->services, task) != 0) {
         free(task);
         return NULL;
     }
@@ -98,14 +125,16 @@ struct saying {
     int status;
     const void *bytes;
     size_t length;
-    bool more;
+    bool more, silent;
 };
 
 static int submit_reply(struct cop_run *run, uint64_t handle,
                         const struct saying *saying)
 {
-    struct cop_coll coll = {
-        .handle = handle, .status = saying->status, .more = saying->more};
+    struct cop_coll coll = {.handle = handle,
+                            .status = saying->status,
+                            .more = saying->more,
+                            .silent = saying->silent};
     struct cop_request request = {.kind = COP_REQUEST_REPLY,
                                   .coll = &coll,
                                   .bytes = saying->bytes,
@@ -137,26 +166,30 @@ static int say(struct cop_run *run, struct saying *saying)
 int cop_reply(struct cop_run *run, uint64_t task, int status, const void *bytes,
               size_t length)
 {
-    struct saying saying = {task, status, bytes, length, false};
+    struct saying saying = {task, status, bytes, length, false, false};
     return say(run, &saying);
 }
 
 int cop_reply_part(struct cop_run *run, uint64_t task, const void *bytes, size_t length)
 {
-    struct saying saying = {task, 0, bytes, length, true};
+    struct saying saying = {task, 0, bytes, length, true, false};
     return say(run, &saying);
 }
 
-/* What `run` returned is the answer, unless there was one. */
-static void reply_with_verdict(struct cop_run *run, struct cop__task *task)
+/* What `run` returned is the answer, unless there was one. `is_last`: nothing that comes after
+ * it is of any use. */
+static void reply_with_verdict(struct cop_run *run, struct cop__task *task,
+                               bool is_last)
 {
-    struct saying saying = {.task = task->told.number, .status = task->verdict};
+    struct saying saying = {
+        .task = task->told.number, .status = task->verdict, .silent = is_last};
     if (task->verdict == COP_LATER || task->has_replied || task->is_over ||
         task->told.bulk_status != 0)
         return;
     if (saying.status > 0)
         saying.status = COP_EINVAL;
-    do_reply(run, &saying);
+    if (do_reply(run, &saying) == 0 && is_last)
+        drop(run, task);
 }
 
 /* ---- check and run --------------------------------------------------------------- */
@@ -192,7 +225,7 @@ static void on_check(struct cop_run *run, const struct cop_handlers *handlers,
         drop(run, task);
     }
     leave(run, task, was);
-    reap(task);
+    reap(run, task);
 }
 
 /* At the root: whose call it is. Tokens are calls, and this one has not ended, but for those
@@ -216,6 +249,15 @@ static void join_call(struct cop_run *run, struct cop__task *task, uint64_t toke
     call->rpc->buffers = (struct cop__buffers){0};
 }
 
+/* Whether nobody is called any more once `run` has returned an answer. The root's task is known
+ * by its call, too, for as long as that is under way. */
+static bool is_brief(const struct cop_handlers *handlers, const struct cop_task *told)
+{
+    return handlers->reply == NULL && handlers->done == NULL &&
+           handlers->sent == NULL && told->call == 0 &&
+           (told->flags & COP_BCAST_BULK) == 0;
+}
+
 /* Its bulk is all here, or never will be. */
 static void call_run(struct cop_run *run, const struct cop_handlers *handlers,
                      struct cop__task *task, int bulk_status)
@@ -228,7 +270,7 @@ static void call_run(struct cop_run *run, const struct cop_handlers *handlers,
     if (handlers->run != NULL)
         task->verdict = handlers->run(handlers->context, run, &task->told);
     if ((task->told.flags & COP_BCAST_HEAL) != 0)
-        reply_with_verdict(run, task);
+        reply_with_verdict(run, task, is_brief(handlers, &task->told));
     leave(run, task, was);
 }
 
@@ -267,7 +309,7 @@ static void on_run(struct cop_run *run, const struct cop_handlers *handlers,
         struct cop__task *task = cop__task_find(run, number_of(run, upcall->handle));
         if (task != NULL) {
             drop(run, task);
-            reap(task);
+            reap(run, task);
         }
         return;
     }
@@ -279,7 +321,7 @@ static void on_run(struct cop_run *run, const struct cop_handlers *handlers,
     if (upcall->token != 0 && task->told.call == 0)
         join_call(run, task, upcall->token);
     call_run(run, handlers, task, bulk_status);
-    reap(task);
+    reap(run, task);
 }
 
 struct cop__task *cop__task_of_piece(struct cop_run *run,
@@ -377,7 +419,7 @@ static void tell_done(struct cop_run *run, const struct cop_handlers *handlers,
     bool was = enter(run, task);
     if (handlers->done != NULL)
         handlers->done(handlers->context, run, &task->told);
-    reply_with_verdict(run, task);
+    reply_with_verdict(run, task, false);
     leave(run, task, was);
 }
 
@@ -410,7 +452,7 @@ static void finish(struct cop_run *run, const struct cop_handlers *handlers,
         tell_done(run, handlers, task, status);
         tell_sent(run, handlers, task, status);
     }
-    reap(task);
+    reap(run, task);
 }
 
 void cop__task_conclude(struct cop_run *run, uint64_t number, int status)
@@ -425,7 +467,10 @@ static struct cop__task *first_of(const struct cop_run *run,
                                   const struct cop_handlers *only)
 {
     struct cop__map_slot *slot;
+    struct cop__task *lone = run->services.lone;
     uint32_t at = 0;
+    if (lone != NULL && (only == NULL || lone->told.service == only->service))
+        return lone;
     while ((slot = cop__map_next(&run->services.tasks, &at))) {
         struct cop__task *task = slot->value;
         if (only == NULL || task->told.service == only->service)
@@ -470,7 +515,7 @@ void cop__task_upcall(struct cop_run *run, const struct cop_handlers *handlers,
         on_reply(run, handlers, task, upcall);
     else if (upcall->kind == COP_UPCALL_DONE)
         tell_done(run, handlers, task, upcall->status);
-    reap(task);
+    reap(run, task);
 }
 
 /* ---- the tree -------------------------------------------------------------------- */

@@ -15,7 +15,8 @@
  *       silent. Whoever is said to have been refused was refused where that is said.
  *   C2  The answer names everyone of the group once, or counts it; and what was combined is
  *       the sum over exactly those that are counted.
- *   C3  B completes, once, in its time. Upcalls come in order; who got RUN gets DONE and SENT.
+ *   C3  B completes, once, in its time. Upcalls come in order; who got RUN gets DONE and SENT,
+ *       or nothing more after it said so.
  *       When all is over no call is left anywhere.
  */
 #define NAME "coll"
@@ -217,11 +218,22 @@ static void check_answer(struct cop_sim *sim, cop_id node,
                      (unsigned)node, cop_error_name(status));
 }
 
+/* It is over for its service: whatever comes after this is out of order. */
+static void note_silent(struct state *state, struct cop_sim *sim, cop_id node,
+                        uint64_t handle)
+{
+    struct run *run = find_run(state, sim, node, handle);
+    if (run)
+        run->stage = STAGE_SENT;
+}
+
 static void on_submit(void *of, struct cop_sim *sim, cop_id node,
                       const struct cop_request *request, int status)
 {
     struct state *state = of;
     check_answer(sim, node, request, status);
+    if (request->kind == COP_REQUEST_REPLY && status == 0 && request->coll->silent)
+        note_silent(state, sim, node, request->coll->handle);
     if (request->kind == COP_REQUEST_ABORT && status == 0) {
         struct cast *target = find_cast(state, sim, node, request->target);
         if (target)

@@ -134,13 +134,13 @@ const struct cop_request *cop__service_prepare(struct cop_sim *sim,
     return &ask->request;
 }
 
-/* kind, handle, status, more, service, its time, offset, targets, bytes. */
+/* kind, handle, status, more, silent, service, its time, offset, targets, bytes. */
 int cop_sim_answer(struct cop_sim *sim, cop_id node, const struct cop_request *request,
                    cop_time delay_ns)
 {
     const struct cop_coll *coll = request->coll;
     struct cop__sim_event *event = cop__sim_event(sim, COP__SIM_ANSWER, node, node);
-    size_t size = 4 + 8 + 4 + 1 + 8 + 8 + 8 + 4 + (size_t)coll->target_count * 4 + 4 +
+    size_t size = 4 + 8 + 4 + 2 + 8 + 8 + 8 + 4 + (size_t)coll->target_count * 4 + 4 +
                   request->length;
     struct cop_buf *buf = event ? cop_buf_create(size) : NULL;
     if (!buf) {
@@ -155,6 +155,7 @@ int cop_sim_answer(struct cop_sim *sim, cop_id node, const struct cop_request *r
     cop__put_u64(&writer, coll->handle);
     cop__put_u32(&writer, (uint32_t)coll->status);
     cop__put_u8(&writer, coll->more);
+    cop__put_u8(&writer, coll->silent);
     cop__put_u64(&writer, coll->service.id);
     cop__put_u64(&writer, coll->service_ns);
     cop__put_u64(&writer, coll->offset);
@@ -179,6 +180,7 @@ const struct cop_request *cop__service_decode(struct cop_sim *sim,
     ask->coll.handle = cop__get_u64(&reader);
     ask->coll.status = (int)cop__get_u32(&reader);
     ask->coll.more = cop__get_u8(&reader) != 0;
+    ask->coll.silent = cop__get_u8(&reader) != 0;
     ask->coll.service.id = cop__get_u64(&reader);
     ask->coll.service_ns = cop__get_u64(&reader);
     ask->coll.offset = cop__get_u64(&reader);
@@ -264,8 +266,16 @@ static uint32_t on_run(struct cop_sim *sim, cop_id id, const struct cop_upcall *
     bool at_once = job->heal && (sim->config.nodes > REMEMBERED_NODES ||
                                  (job->mischief & COP_SIM_PROMPT) ||
                                  draw(sim, job, id, 104, 2) == 0);
-    if (at_once)
-        return replies(sim, id, upcall->handle, job, cop_probe_fingerprint(id), out);
+    if (at_once) {
+        uint32_t count =
+            replies(sim, id, upcall->handle, job, cop_probe_fingerprint(id), out);
+        /* With bulk there is something to forget at the end. */
+        bool silent =
+            !(upcall->flags & COP_BCAST_BULK) && draw(sim, job, id, 109, 2) == 0;
+        for (uint32_t i = 0; i < count; i++)
+            out[i].silent = silent && out[i].kind == COP_REQUEST_REPLY;
+        return count;
+    }
     remember(sim, id, upcall, job);
     struct cop__work *work = find_work(sim, id, upcall->handle);
     if (work)
@@ -388,6 +398,7 @@ void cop__service_request(struct cop_sim *sim, cop_id id,
     ask->coll.handle = answer->handle;
     ask->coll.status = answer->status;
     ask->coll.offset = answer->offset;
+    ask->coll.silent = answer->silent;
     ask->coll.service.id = SERVICE;
     if (answer->kind == COP_REQUEST_REPLY && answer->status == 0) {
         ask->request.bytes = ask->bytes;

@@ -273,6 +273,7 @@ struct cop__answer {
     uint64_t value;
     uint64_t offset; /* GIVE */
     uint32_t length;
+    bool silent; /* REPLY */
     cop_time delay_ns;
 };
 #define COP__ANSWERS_MAX 2u

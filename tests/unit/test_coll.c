@@ -265,6 +265,70 @@ static int say(struct collnet *net, cop_id id, enum cop_request_kind kind,
     return collnet_submit(net, id, &request);
 }
 
+/* Who asks to hear nothing more of a handle hears nothing more, whatever comes from below. */
+static void test_silent_reply(void **state)
+{
+    (void)state;
+    struct collnet *net = collnet_create(7, "kary:2", 1);
+    struct cop_coll coll = coll_with(COP_BCAST_HEAL);
+    struct cop_coll silent = {.silent = true};
+    struct cop_request request = {.kind = COP_REQUEST_REPLY, .coll = &silent};
+    net->behave[1].replies_never = net->behave[3].replies_never = true;
+    assert_int_equal(bcast(net, 0, &coll), 0);
+    collnet_run(net);
+    expect_upcalls(net, 1, "CRr"); /* of 4; 3 is still owed */
+    silent.handle = collnet_last(net, 1, COP_UPCALL_RUN)->handle;
+    assert_int_equal(collnet_submit(net, 1, &request), 0);
+    assert_int_equal(collnet_submit(net, 1, &request), COP_ESTATE);
+    uint64_t handle = collnet_last(net, 3, COP_UPCALL_RUN)->handle;
+    assert_int_equal(say(net, 3, COP_REQUEST_REPLY, handle), 0);
+    collnet_run(net);
+    expect_upcalls(net, 1, "CRr");
+    expect_upcalls(net, 3, "CRDS");
+    assert_int_equal(net->completions, 1);
+    assert_int_equal(net->status, 0);
+    assert_true(collnet_is_clean(net));
+    collnet_destroy(net);
+}
+
+/* Without HEAL the service combines, and cannot do without. */
+static void test_silent_without_heal(void **state)
+{
+    (void)state;
+    struct collnet *net = collnet_create(2, "flat", 1);
+    struct cop_coll coll = coll_with(0), silent = {.silent = true};
+    struct cop_request request = {.kind = COP_REQUEST_REPLY, .coll = &silent};
+    net->behave[1].replies_never = true;
+    assert_int_equal(bcast(net, 0, &coll), 0);
+    collnet_run(net);
+    silent.handle = collnet_last(net, 1, COP_UPCALL_RUN)->handle;
+    assert_int_equal(collnet_submit(net, 1, &request), COP_EINVAL);
+    assert_int_equal(say(net, 1, COP_REQUEST_REPLY, silent.handle), 0);
+    collnet_run(net);
+    expect_upcalls(net, 1, "CRDS");
+    assert_int_equal(net->completions, 1);
+    collnet_destroy(net);
+}
+
+static void test_service_that_wants_briefly(void **state)
+{
+    (void)state;
+    for (uint32_t flags = 0; flags <= COP_BCAST_HEAL; flags++) {
+        struct collnet *net = collnet_create(2, "flat", 1);
+        struct cop_coll coll = coll_with(flags), service = {0};
+        struct cop_request request = {.kind = COP_REQUEST_SERVICE, .coll = &service};
+        service.service =
+            (struct cop_service){COLLNET_SERVICE, 1, COP_WANTS_ALL | COP_WANTS_BRIEFLY};
+        net->behave[1].replies_at_run = flags != 0;
+        assert_int_equal(collnet_submit(net, 1, &request), 0);
+        assert_int_equal(bcast(net, 0, &coll), 0);
+        collnet_run(net);
+        expect_upcalls(net, 1, flags ? "CRS" : "CRDS");
+        assert_int_equal(net->completions, 1);
+        collnet_destroy(net);
+    }
+}
+
 static void test_answers_out_of_place(void **state)
 {
     (void)state;
@@ -884,6 +948,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_order_of_upcalls),
+        cmocka_unit_test(test_silent_reply),
+        cmocka_unit_test(test_silent_without_heal),
+        cmocka_unit_test(test_service_that_wants_briefly),
         cmocka_unit_test(test_children_before_run),
         cmocka_unit_test(test_request_is_its_own),
         cmocka_unit_test(test_refusal_stops_below),
