@@ -112,8 +112,8 @@ struct cop__call {
     struct cop__call *next;
     uint64_t handle;
     struct cop__group *group; /* NULL: the view */
-    struct cop_buf *bytes; /* holds what it says */
-    struct cop__head head; /* inside bytes */
+    struct cop_buf *bytes;    /* holds what it says */
+    struct cop__head head;    /* inside bytes */
     cop_id root;
     cop_incarnation incarnation;
     uint64_t token; /* at the root */
@@ -190,7 +190,7 @@ struct cop__colls {
     struct cop__trip *links; /* by peer */
     uint32_t link_count, link_capacity;
     struct cop__group *found; /* by the question under way, for the call it becomes */
-    struct cop__head head;    /* of that question, which is at `head_of`; NULL: of none */
+    struct cop__head head; /* of that question, which is at `head_of`; NULL: of none */
     const uint8_t *head_of;
     struct cop__group *resolved; /* of the frame that is taken again */
     int resolve_status;
