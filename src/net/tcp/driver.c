@@ -69,9 +69,10 @@ struct cop__tcp {
 
     struct waiting *waiting, **waiting_end;
     struct told *told, **told_end;
-    bool is_busy;     /* a step is being carried out: further events wait */
-    bool is_telling;  /* what is submitted is written afterwards */
-    bool has_stepped; /* the node may have another deadline by now */
+    struct told *spare; /* memory of one that was told */
+    bool is_busy;       /* a step is being carried out: further events wait */
+    bool is_telling;    /* what is submitted is written afterwards */
+    bool has_stepped;   /* the node may have another deadline by now */
     bool is_started, is_closing;
     bool is_outlived;
     cop_incarnation outlived_by; /* the latest such life that I was told of */
@@ -139,7 +140,8 @@ static void send_frame(struct cop__tcp *tcp, const struct cop_effect *effect)
 
 static void tell_later(struct cop__tcp *tcp, const struct told *what)
 {
-    struct told *told = malloc(sizeof *told);
+    struct told *told = tcp->spare ? tcp->spare : malloc(sizeof *told);
+    tcp->spare = NULL;
     if (!told) {
         stop_node(tcp, COP_ENOMEM);
         return;
@@ -383,7 +385,10 @@ static void tell_next(struct cop__tcp *tcp)
     cop_buf_unref(told->result);
     cop_buf_unref(told->beside);
     cop_view_unref(told->view);
-    free(told);
+    if (tcp->spare)
+        free(told);
+    else
+        tcp->spare = told;
 }
 
 /*
@@ -535,6 +540,7 @@ static void destroy(struct cop__tcp *tcp)
         free_waiting(waiting);
     while (tcp->told)
         tell_next(tcp);
+    free(tcp->spare);
     cop_effects_free(&tcp->effects);
     cop_node_destroy(tcp->node);
     cop_view_unref(tcp->config.view);
