@@ -2,24 +2,44 @@
 /* Revoking and shrinking, a hundred times, without using anything up. */
 #include "case.h"
 
+#include <dirent.h>
 #include <malloc.h>
 
 /*
  * Communicators have the next free handle of Fortran; memory is what malloc has given out, which
- * comes and goes with what is under way, so the least of ten rounds counts.
+ * comes and goes with what is under way, as descriptors do, so the least of ten rounds counts.
  */
 struct use {
-    long handles, bytes;
+    long handles, bytes, descriptors;
 };
 #define SAMPLES 10
 /* A group of agreements that is not given back is 800 bytes; buffers may grow once. */
 #define SLACK (32 * 1024)
+/* Connections are made when they are needed; one for each round would be eighty. */
+#define SLACK_DESCRIPTORS 16
+
+static long count_descriptors(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    long count = 0;
+    require(folder != NULL);
+    while (readdir(folder) != NULL)
+        count++;
+    closedir(folder);
+    return count;
+}
+
+static long least(long known, long now)
+{
+    return known == 0 || now < known ? now : known;
+}
 
 static void measure(struct use *use, MPI_Comm comm)
 {
     long handles = MPI_Comm_c2f(comm), bytes = (long)mallinfo2().uordblks;
     use->handles = handles > use->handles ? handles : use->handles;
-    use->bytes = use->bytes == 0 || bytes < use->bytes ? bytes : use->bytes;
+    use->bytes = least(use->bytes, bytes);
+    use->descriptors = least(use->descriptors, count_descriptors());
 }
 
 static void do_round(MPI_Comm *comm, int round)
@@ -54,10 +74,14 @@ int main(int argc, char **argv)
         if (round >= rounds - SAMPLES)
             measure(&late, comm);
     }
-    fprintf(stderr, "%d: handle %ld, then %ld; %ld bytes, then %ld\n", me,
-            early.handles, late.handles, early.bytes, late.bytes);
+    fprintf(
+        stderr,
+        "%d: handle %ld, then %ld; %ld bytes, then %ld; %ld descriptors, then %ld\n",
+        me, early.handles, late.handles, early.bytes, late.bytes, early.descriptors,
+        late.descriptors);
     require(late.handles <= early.handles);
     require(late.bytes - early.bytes < SLACK);
+    require(late.descriptors - early.descriptors < SLACK_DESCRIPTORS);
     printf("%d did\n", me);
     COP_Comm_exit(0);
 }
