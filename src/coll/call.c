@@ -37,7 +37,7 @@ static int read_head(struct cop__colls *colls, struct cop__call *call,
 {
     if (!is_question || colls->head_of != bytes.data)
         return cop__head_decode(bytes, &call->head);
-    call->head = colls->head;
+    call->head = *colls->head;
     colls->head_of = NULL;
     return 0;
 }

@@ -54,6 +54,7 @@ static void fini(struct cop_node *node)
         cop_buf_unref(colls->waiting[i].frame.payload);
     cop__group_unref(colls->found);
     free(colls->spare);
+    free(colls->head);
     free(colls->waiting);
     free(colls->services);
     free(colls->links);
@@ -153,7 +154,8 @@ static size_t bytes(const struct cop_node *node)
     size_t sum = colls->service_capacity * sizeof *colls->services +
                  colls->link_capacity * sizeof *colls->links +
                  (colls->waiting ? COP__WAITING_MAX * sizeof *colls->waiting : 0) +
-                 (colls->spare ? sizeof *colls->spare : 0);
+                 (colls->spare ? sizeof *colls->spare : 0) +
+                 (colls->head ? sizeof *colls->head : 0);
     for (const struct cop__group *group = colls->groups; group; group = group->next)
         sum += group_bytes(group);
     for (const struct cop__call *call = colls->calls; call; call = call->next)

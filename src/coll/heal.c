@@ -2,6 +2,7 @@
 #include "base/rankset.h"
 #include "coll/state.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /*
@@ -48,13 +49,15 @@ static int find_roll(struct cop_node *node, const struct cop_frame *frame,
 {
     struct cop__colls *colls = cop__colls(node);
     struct cop__group *group = NULL;
-    int error = cop__head_decode(payload, &colls->head);
-    if (!error && !(colls->head.flags & COP_BCAST_HEAL))
+    if (!colls->head)
+        colls->head = malloc(sizeof *colls->head);
+    int error = colls->head ? cop__head_decode(payload, colls->head) : COP_ENOMEM;
+    if (!error && !(colls->head->flags & COP_BCAST_HEAL))
         error = COP_EMALFORMED;
     if (!error && colls->call_count >= COP_CALLS_MAX)
         error = COP_ETOOBIG;
     if (!error)
-        error = cop__group_of_call(node, frame, &colls->head, &group);
+        error = cop__group_of_call(node, frame, colls->head, &group);
     if (error)
         return error;
     *out = group ? cop__roll_ref(group->roll) : NULL;

@@ -190,8 +190,8 @@ struct cop__colls {
     struct cop__trip *links; /* by peer */
     uint32_t link_count, link_capacity;
     struct cop__group *found; /* by the question under way, for the call it becomes */
-    struct cop__head head; /* of that question, which is at `head_of`; NULL: of none */
-    const uint8_t *head_of;
+    struct cop__head *head;   /* of that question; made with the first */
+    const uint8_t *head_of;   /* where that question is; NULL: there is none */
     struct cop__group *resolved; /* of the frame that is taken again */
     int resolve_status;
     bool resolving;
