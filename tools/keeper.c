@@ -618,8 +618,6 @@ static int open_key(struct keeper *keeper)
         error = cop__tls_create(&files, &keeper->crew.tls, message, sizeof message);
     if (error)
         give_up(keeper, "%s", message);
-    else
-        (void)cop__tls_before_fork(); /* it can be done without */
     return error;
 }
 

@@ -33,13 +33,6 @@ void cop__tls_destroy(struct cop__tls *tls);
  */
 int cop__tls_reload(struct cop__tls *tls, char *message, size_t size);
 
-/*
- * For a process that forks many: they find the code of OpenSSL in their memory, as far as it
- * has run here, instead of asking for it page by page. Whether that could be done; where it
- * could not (no /proc, or a kernel that forbids it) they start a little slower.
- */
-bool cop__tls_before_fork(void);
-
 bool cop__tls_has_certificates(const struct cop__tls *tls);
 /* The name of the key that is used, or "certificates"; for people. */
 const char *cop__tls_describe(const struct cop__tls *tls, char *out, size_t size);
