@@ -78,7 +78,6 @@ static void free_call(struct cop__colls *colls, struct cop__call *call)
     cop_buf_unref(call->bytes);
     cop_buf_unref(call->reply);
     cop_ranks_free(&call->refusers);
-    cop_ranks_free(&call->given);
     for (uint32_t i = 0; i < call->early_count; i++)
         cop_buf_unref(call->early[i].bytes);
     free(call->early);

@@ -234,24 +234,23 @@ static struct cop_buf *with_definition(const struct cop__head *head,
     return cop__head_encode(&whole);
 }
 
-/* K2: a new life of a member does not know the group. Whoever asks it has the definition,
- * unless the call is about a part of the group only. */
+/* K2: a new life of a member does not know the group. Whoever asks it has the definition, also
+ * when its own part of the call is long over, unless the call is about a part of the group only. */
 static bool give_definition(struct cop_node *node, struct cop__sweep *sweep,
-                            cop_rank rank)
+                            const struct cop__head *head, cop_rank rank)
 {
-    struct cop__call *call = call_of(sweep);
-    if (!call || !call->group || call->head.origin != GROUP_REGULAR ||
-        call->head.definition.length > 0 || call->head.excluded.count > 0 ||
-        cop__rankset_has(&call->given, rank))
+    const struct cop__call *call = call_of(sweep);
+    const struct cop__group *group =
+        call ? call->group : cop__group_of_head(node, head);
+    if (!group || head->origin != GROUP_REGULAR || head->definition.length > 0 ||
+        head->excluded.count > 0 || cop__sweep_was_asked_with(sweep, rank))
         return false;
-    struct cop_buf *bytes = with_definition(&call->head, call->group);
-    if (!bytes || cop__rankset_put(&call->given, rank)) {
-        cop_buf_unref(bytes);
+    struct cop_buf *bytes = with_definition(head, group);
+    if (bytes)
+        cop__sweep_ask_with(node, sweep, rank,
+                            (struct cop__bytes){bytes->data, bytes->length});
+    else
         cop__fail(node, COP_ENOMEM);
-        return true;
-    }
-    cop__sweep_ask_with(node, sweep, rank,
-                        (struct cop__bytes){bytes->data, bytes->length});
     cop_buf_unref(bytes);
     return true;
 }
@@ -265,7 +264,7 @@ static struct cop_buf *on_refused(struct cop_node *node, struct cop__sweep *swee
     if (cop__head_decode(cop__sweep_request(sweep), &head))
         return NULL;
     if (status == COP_ENOENT && head.kind == CALL_RUN &&
-        give_definition(node, sweep, rank))
+        give_definition(node, sweep, &head, rank))
         return NULL;
     struct cop__fault fault = {
         .first = rank,

@@ -131,7 +131,6 @@ struct cop__call {
     struct cop__sweep *sweep;
     bool strict_failed;        /* at the root: somebody's version is too low */
     struct cop_ranks refusers; /* at the root: whoever asked nobody below it */
-    struct cop_ranks given;    /* who was given the definition */
     /* Without: */
     bool forwarded;
     uint64_t number;

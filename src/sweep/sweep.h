@@ -118,6 +118,8 @@ void cop__sweep_settle(struct cop_node *node, struct cop__sweep *sweep);
 /* Asks somebody who is owed again, with another payload. */
 void cop__sweep_ask_with(struct cop_node *node, struct cop__sweep *sweep, cop_rank rank,
                          struct cop__bytes payload);
+/* Whether it was, since it was last asked as everybody. */
+bool cop__sweep_was_asked_with(const struct cop__sweep *sweep, cop_rank rank);
 /* At the initiator, in or after on_complete: the outcome, for everyone. */
 void cop__sweep_conclude(struct cop_node *node, struct cop__sweep *sweep, int status,
                          struct cop__bytes payload);

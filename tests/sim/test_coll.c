@@ -247,6 +247,32 @@ static void test_asked_twice_before_the_check(void **state)
     cop_sim_script_free(&script);
 }
 
+/* A new life does not know the group, and is asked by one whose own part of the call is over. */
+static void test_a_group_told_by_one_who_is_done(void **state)
+{
+    static const char *const texts[] = {
+        "nodes 10\nshape flat\nseed 37468\nnet constant 10us\n"
+        "at 2ms bcast 8 group 1 token 1 timeout 10s mischief 21\n"
+        "at 270us crash 9\nat 1940us restart 9\n"
+        "at 0ns group 8 1 now 4-9 shape kary:2 token 2001\n",
+        "nodes 11\nshape chain\nseed 31794\nnet constant 10us\n"
+        "at 9ms bcast 4 group 2 token 2 timeout 10s mischief 44\n"
+        "at 16ms crash 10\nat 23ms restart 10\n"
+        "at 0ns group 4 2 now 4-10 shape kary:2 token 2002\n",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        struct cop_sim_script script;
+        struct cop_sim_report report;
+        char message[200] = "";
+        assert_int_equal(
+            cop_sim_script_parse(texts[i], &script, message, sizeof(message)), 0);
+        assert_int_equal(cop_sim_script_run(&script, &report), 0);
+        assert_string_equal(report.failure, "");
+        cop_sim_script_free(&script);
+    }
+}
+
 /* A relay that dies, or only stands still as one does whose death no connection tells, is
  * reported, at any time of a transfer, and a view comes without it: nobody else is missed. */
 static void lose_reported(uint32_t nodes, const char *shape, const char *what,
@@ -361,6 +387,7 @@ int main(void)
         cmocka_unit_test(test_bulk),
         cmocka_unit_test(test_bulk_reported),
         cmocka_unit_test(test_asked_twice_before_the_check),
+        cmocka_unit_test(test_a_group_told_by_one_who_is_done),
         cmocka_unit_test(test_every_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
