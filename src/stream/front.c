@@ -65,6 +65,24 @@ static struct cop_buf *total(struct cop_node *node, const struct cop__stream *st
     return sum;
 }
 
+/*
+ * T12: while those who lost their parent look for another one, waves without them would keep
+ * everybody busy and be complete for nobody. One more may be given, so that the first complete one
+ * is a new one; the rest of what was taken is told when all are back, or when it has taken so long
+ * that the root looks for them (T5).
+ */
+void cop__front_release(struct cop_node *node, struct cop__stream *stream)
+{
+    bool waits = stream->sync == COP_SYNC_ALL &&
+                 stream->network->repair_pause == COP__REPAIR_AFTER &&
+                 !cop__stream_is_complete(node, stream);
+    uint64_t mark = stream->taken;
+    if (waits && mark > stream->completed + 1)
+        mark = stream->completed + 1;
+    if (stream->has_front && mark > stream->mark)
+        cop__stream_set_mark(node, stream, mark, stream->down_mark);
+}
+
 void cop__front_output(struct cop_node *node, struct cop__stream *stream)
 {
     uint32_t departed;
@@ -97,12 +115,19 @@ void cop__front_output(struct cop_node *node, struct cop__stream *stream)
     if (stream->wave > stream->shown)
         stream->shown = stream->wave;
     stream->output_whole = false;
+    if (complete) {
+        stream->completed = stream->wave;
+        cop__front_release(node, stream);
+    } else if (!stream->covers_all) {
+        cop__network_mend(node, stream->network);
+    }
 }
 
 void cop__front_attach(struct cop_node *node, struct cop__stream *stream,
                        uint64_t taken, uint64_t reached)
 {
     stream->has_front = stream->front_is_new = true;
+    stream->taken = taken;
     stream->output_whole = true;
     cop__stream_set_mark(node, stream, taken, reached);
     if (stream->down_mark > reached) /* decided when there was no front-end */

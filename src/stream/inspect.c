@@ -63,6 +63,8 @@ static void digest_stream(struct cop__digest *digest, const struct cop__stream *
                     (uint64_t)stream->has_front << 1 | (uint64_t)stream->output_whole);
     cop__digest_word(digest, stream->mark);
     cop__digest_word(digest, stream->shown);
+    cop__digest_word(digest, stream->taken);
+    cop__digest_word(digest, stream->completed);
     cop__digest_word(digest, stream->down);
     cop__digest_word(digest, stream->down_mark);
     cop__digest_word(digest, stream->got_said << 2 | (uint64_t)stream->delivered << 1 |

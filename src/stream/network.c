@@ -480,15 +480,16 @@ static void on_repair(struct cop_node *node, struct cop__node_timer *timer)
     struct cop__network *network =
         (struct cop__network *)(void *)((char *)timer -
                                         offsetof(struct cop__network, repair));
-    if (!network->is_root || all_are_covered(node, network)) {
-        network->repair_pause = 0;
-        return;
+    cop_time longer = 2 * network->repair_pause;
+    network->repair_pause = 0;
+    if (network->is_root && !all_are_covered(node, network)) {
+        invite_missing(node, network);
+        network->repair_pause =
+            longer < COP__ATTACH_LONGEST ? longer : COP__ATTACH_LONGEST;
+        cop__timer_set(node, timer, node->now + network->repair_pause);
     }
-    invite_missing(node, network);
-    network->repair_pause = 2 * network->repair_pause < COP__ATTACH_LONGEST
-                                ? 2 * network->repair_pause
-                                : COP__ATTACH_LONGEST;
-    cop__timer_set(node, timer, node->now + network->repair_pause);
+    for (uint32_t i = 0; i < network->stream_count && !node->failed; i++)
+        cop__front_release(node, network->streams[i]);
 }
 
 void cop__network_mend(struct cop_node *node, struct cop__network *network)

@@ -35,6 +35,32 @@ static uint64_t weigh(const struct cop_tree *tree, cop_rank me, cop_rank other)
 }
 
 #define WEIGHT_MOST 16384u
+/* So many times its children of the start an heir may have. */
+#define CROWD 3u
+
+/*
+ * Who is my parent in the tree of the view now. That is told of the death, so there is a
+ * connection to it, or will be, and one to anybody else would be one more. NONE: there is none,
+ * or it carries too many by now.
+ */
+static cop_id heir_of(struct cop_node *node, const struct cop__network *network)
+{
+    struct cop_tree tree = cop__network_tree(node, network);
+    struct cop_ranks below = {0};
+    if (cop__roster_is_suspect(node, node->self))
+        return COP_ID_NONE;
+    cop_rank heir = cop_tree_parent(&tree, node->rank);
+    if (heir == COP_RANK_NONE)
+        return COP_ID_NONE;
+    if (cop_tree_children(&tree, heir, &below))
+        cop__fail(node, COP_ENOMEM);
+    uint32_t count = below.count;
+    cop_ranks_free(&below);
+    tree.dead = NULL;
+    tree.leaves = NULL;
+    tree.leaf_count = 0;
+    return count <= CROWD * cop_tree_child_count(&tree, heir) ? heir : COP_ID_NONE;
+}
 
 /*
  * The key is r^(1/w), the largest wins; here -log2(r)/w, in fixed point, and the smallest. As
@@ -63,7 +89,8 @@ static bool may_adopt(const struct cop_node *node, const struct cop__network *ne
            cop__lives_find(&network->streams[0]->cover, id) == 0;
 }
 
-static cop_id choose(const struct cop_node *node, const struct cop__network *network)
+/* The heir, unless it is out of the question; otherwise drawn. */
+static cop_id choose(struct cop_node *node, const struct cop__network *network)
 {
     struct cop_tree tree = cop__network_tree(node, network);
     uint32_t n = tree.n, count = n < COP__CANDIDATES ? n : COP__CANDIDATES;
@@ -73,6 +100,9 @@ static cop_id choose(const struct cop_node *node, const struct cop__network *net
         return COP_ID_NONE;
     if (network->seeks_root)
         return may_adopt(node, network, root) ? root : COP_ID_NONE;
+    cop_id heir = heir_of(node, network);
+    if (heir != COP_ID_NONE && may_adopt(node, network, heir))
+        return heir;
     tree.dead = NULL;
     tree.leaves = NULL;
     tree.leaf_count = 0;

@@ -174,9 +174,11 @@ struct cop__stream {
     struct cop__packet *packets;       /* from down_mark + 1 on */
     uint32_t packet_count, packet_capacity;
 
-    bool has_front;    /* the front-end is here */
-    bool front_is_new; /* and has sent nothing down yet */
-    uint64_t shown;    /* the highest wave that a front-end was told here */
+    bool has_front;     /* the front-end is here */
+    bool front_is_new;  /* and has sent nothing down yet */
+    uint64_t shown;     /* the highest wave that a front-end was told here */
+    uint64_t taken;     /* and that it took; the mark may be held back (T12) */
+    uint64_t completed; /* the last that was complete */
     bool output_whole;
     struct cop_buf *output; /* what it was told last */
     /* Of the cover: known until it, or the view, is another one. */
@@ -435,6 +437,8 @@ void cop__front_attach(struct cop_node *node, struct cop__stream *stream,
 /* The last wave that was made here is for the front-end. */
 void cop__front_output(struct cop_node *node, struct cop__stream *stream);
 void cop__front_moved(struct cop_node *node, struct cop__stream *stream);
+/* Tells what was taken to those below, if now is the time. */
+void cop__front_release(struct cop_node *node, struct cop__stream *stream);
 /* T18: at the root, looks for streams that nobody will come back to. */
 void cop__front_seek(struct cop_node *node, struct cop__network *network);
 void cop__front_timer(struct cop_node *node, struct cop__node_timer *timer);

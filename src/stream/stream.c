@@ -149,7 +149,9 @@ static int on_submit(struct cop_node *node, const struct cop_request *request)
     if (request->kind == COP_REQUEST_STREAM_TAKEN) {
         /* Not the last output: that may have gone back when somebody was lost. */
         uint64_t taken = request->wave < stream->shown ? request->wave : stream->shown;
-        cop__stream_set_mark(node, stream, taken, stream->down_mark);
+        if (taken > stream->taken)
+            stream->taken = taken;
+        cop__front_release(node, stream);
         return 0;
     }
     return close_stream(node, stream, request);

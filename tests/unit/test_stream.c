@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Streams at one node: what the others say that a simulation hardly ever makes them say. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "solo.h"
+
+#include <coppice/stream.h>
+#include <string.h>
+
+#define MEMBERS 31u
+#define NUMBER 1u
+
+static const struct cop_detect connections;
+
+/* ---- the others ------------------------------------------------------------------ */
+
+/* What a root tells of a stream that it has just opened. To be unreferenced. */
+static struct cop_buf *news_of_root(void)
+{
+    struct solo *root = solo_create(MEMBERS, 0, &connections, COP_QUORUM_MAJORITY);
+    struct cop_stream_options options = {
+        .number = NUMBER, .filter = "sum", .type = "u64", .window = 4};
+    struct cop_request request = {.kind = COP_REQUEST_STREAM_OPEN, .stream = &options};
+    assert_int_equal(cop_shape_make(COP_SHAPE_KARY, 2, &options.shape), 0);
+    struct cop_event event = {.kind = COP_EVENT_SUBMIT, .request = &request};
+    struct cop__msg_adopt message;
+    assert_int_equal(solo_event(root, &event), 0);
+    const struct cop_buf *payload = solo_frame(root, COP__KIND_ADOPT, 0)->frame.payload;
+    assert_int_equal(cop__decode_adopt(payload->data, payload->length, &message), 0);
+    struct cop_buf *news = cop_buf_copy(message.news.data, message.news.length);
+    solo_destroy(root);
+    return news;
+}
+
+static struct cop__list list_ids(const cop_id *ids, uint32_t count, uint8_t *bytes)
+{
+    struct cop__writer writer = cop__writer(bytes, 4 * (size_t)count);
+    for (uint32_t i = 0; i < count; i++)
+        cop__put_u32(&writer, ids[i]);
+    return (struct cop__list){bytes, count};
+}
+
+static void adopt(struct solo *solo, cop_id from, uint64_t number, const cop_id *path,
+                  uint32_t count)
+{
+    uint8_t bytes[64];
+    struct cop_buf *news = news_of_root();
+    struct cop__msg_adopt message = {.network = 0,
+                                     .number = number,
+                                     .regeneration = 1,
+                                     .path = list_ids(path, count, bytes),
+                                     .news = {news->data, news->length}};
+    solo_recv(solo, from, COP__KIND_ADOPT, cop__encode_adopt(&message));
+    cop_buf_unref(news);
+}
+
+static void say_path(struct solo *solo, cop_id from, const cop_id *path, uint32_t count)
+{
+    uint8_t bytes[64];
+    struct cop__msg_path message = {.network = 0, .path = list_ids(path, count, bytes)};
+    solo_recv(solo, from, COP__KIND_PATH, cop__encode_path(&message));
+}
+
+/* Whom it has asked last, and under which number. */
+static cop_id asked(const struct solo *solo, uint64_t *number)
+{
+    uint32_t last = solo_sent(solo, COP__KIND_ATTACH, COP_ID_NONE);
+    assert_true(last > 0);
+    const struct cop_effect *effect = solo_frame(solo, COP__KIND_ATTACH, last - 1);
+    struct cop__msg_attach message;
+    assert_int_equal(cop__decode_attach(effect->frame.payload->data,
+                                        effect->frame.payload->length, &message),
+                     0);
+    *number = message.number;
+    return effect->peer;
+}
+
+static void refuse(struct solo *solo, cop_id from, uint64_t number)
+{
+    struct cop__msg_detach message = {.network = 0, .number = number};
+    solo_recv(solo, from, COP__KIND_DETACH, cop__encode_detach(&message));
+}
+
+/* ---- tests ----------------------------------------------------------------------- */
+
+/* T7: it is below its parent, which is below 30 by now; and that is below it. It is the lowest of
+ * the three, so it lets go and asks another one. */
+static void test_lowest_of_a_ring_lets_go(void **state)
+{
+    (void)state;
+    struct solo *solo = solo_create(MEMBERS, 8, &connections, COP_QUORUM_MAJORITY);
+    const cop_id start[] = {0, 1, 3};
+    uint64_t number;
+    adopt(solo, 3, 0, start, 3);
+    refuse(solo, 3, 0);
+    cop_id parent = asked(solo, &number);
+    /* Its heir first (T6); others say no, too, until one is asked that has a higher id. */
+    assert_int_equal(parent, 3);
+    for (int tries = 0; parent < 9 && tries < (int)MEMBERS; tries++) {
+        refuse(solo, parent, number);
+        parent = asked(solo, &number);
+    }
+    assert_true(parent > 8);
+    const cop_id way[] = {0, parent};
+    adopt(solo, parent, number, way, 2);
+    solo_forget(solo);
+
+    const cop_id ring[] = {8, 30, parent};
+    say_path(solo, parent, ring, 3);
+    assert_int_equal(solo->stats.stream_rings, 1);
+    assert_int_equal(solo_sent(solo, COP__KIND_DETACH, parent), 1);
+    assert_int_equal(solo_sent(solo, COP__KIND_ATTACH, COP_ID_NONE), 1);
+    solo_destroy(solo);
+}
+
+/* Somebody else is lower: that one lets go. */
+static void test_others_of_a_ring_stay(void **state)
+{
+    (void)state;
+    struct solo *solo = solo_create(MEMBERS, 8, &connections, COP_QUORUM_MAJORITY);
+    const cop_id start[] = {0, 1, 3}, ring[] = {8, 30, 3};
+    adopt(solo, 3, 0, start, 3);
+    solo_forget(solo);
+    say_path(solo, 3, ring, 3);
+    assert_int_equal(solo->stats.stream_rings, 0);
+    assert_int_equal(solo_sent(solo, COP__KIND_DETACH, COP_ID_NONE), 0);
+    assert_int_equal(solo_sent(solo, COP__KIND_ATTACH, COP_ID_NONE), 0);
+    solo_destroy(solo);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lowest_of_a_ring_lets_go),
+        cmocka_unit_test(test_others_of_a_ring_stay),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
