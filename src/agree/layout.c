@@ -143,31 +143,46 @@ static void find_empty(struct cop__agreement *agreement)
     agreement->empty_count = count;
 }
 
-static int find_lost(struct cop__agreement *agreement)
+/* Who is gone and was not agreed to have failed; both lists are sorted. `out` NULL: counts. */
+static uint32_t list_lost(const struct cop__agreement *agreement, struct cop__gone *out)
 {
     const struct cop__agree_group *group = agreement->group;
-    size_t room = group->gone_count + (agreement->base ? agreement->base->count : 0);
+    struct cop_dead base = base_of(agreement);
+    uint32_t count = 0, below = 0;
+    for (uint32_t i = 0; i < group->gone_count; i++) {
+        cop_rank rank = group->gone[i].at;
+        while (below < base.extra_count && base.extra[below] < rank)
+            below++;
+        if (below < base.extra_count && base.extra[below] == rank)
+            continue;
+        if (out)
+            out[count] = (struct cop__gone){agreement->dense ? rank - below : rank,
+                                            group->gone[i].epoch};
+        count++;
+    }
+    return count;
+}
+
+static int find_lost(struct cop__agreement *agreement)
+{
+    uint32_t lost = list_lost(agreement, NULL);
+    size_t room = lost + (agreement->base ? agreement->base->count : 0);
     free(agreement->lost);
     free(agreement->empty_places);
     agreement->lost = NULL;
     agreement->empty_places = NULL;
     agreement->lost_count = agreement->empty_count = 0;
     agreement->round = 0;
-    if (room == 0)
+    if (lost == 0 && (agreement->dense || room == 0))
         return 0;
-    agreement->lost = malloc(room * sizeof *agreement->lost);
+    agreement->lost = malloc((lost ? lost : 1) * sizeof *agreement->lost);
     agreement->empty_places = malloc(room * sizeof(cop_rank));
     if (!agreement->lost || !agreement->empty_places)
         return COP_ENOMEM;
-    for (uint32_t i = 0; i < group->gone_count; i++) {
-        cop_rank place = cop__agreement_place(agreement, group->gone[i].at);
-        if (place == COP_RANK_NONE)
-            continue;
-        agreement->lost[agreement->lost_count++] =
-            (struct cop__gone){place, group->gone[i].epoch};
-        if (group->gone[i].epoch > agreement->round)
-            agreement->round = group->gone[i].epoch;
-    }
+    agreement->lost_count = list_lost(agreement, agreement->lost);
+    for (uint32_t i = 0; i < lost; i++)
+        if (agreement->lost[i].epoch > agreement->round)
+            agreement->round = agreement->lost[i].epoch;
     find_empty(agreement);
     return 0;
 }
