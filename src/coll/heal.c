@@ -49,6 +49,7 @@ static int find_roll(struct cop_node *node, const struct cop_frame *frame,
 {
     struct cop__colls *colls = cop__colls(node);
     struct cop__group *group = NULL;
+    colls->head_of = NULL;
     if (!colls->head)
         colls->head = malloc(sizeof *colls->head);
     int error = colls->head ? cop__head_decode(payload, colls->head) : COP_ENOMEM;
@@ -234,8 +235,12 @@ static struct cop_buf *with_definition(const struct cop__head *head,
     return cop__head_encode(&whole);
 }
 
-/* K2: a new life of a member does not know the group. Whoever asks it has the definition, also
- * when its own part of the call is long over, unless the call is about a part of the group only. */
+/*
+ * K2: a new life of a member does not know the group. Whoever asks it has the definition, also
+ * when its own part of the call is long over, unless the call is about a part of the group only.
+ * Each plain question that was on its way to it is refused, and answered with the definition: of two
+ * refusals nobody can tell which is the later. Where there is no time for that it was silent.
+ */
 static bool give_definition(struct cop_node *node, struct cop__sweep *sweep,
                             const struct cop__head *head, cop_rank rank)
 {
@@ -243,7 +248,7 @@ static bool give_definition(struct cop_node *node, struct cop__sweep *sweep,
     const struct cop__group *group =
         call ? call->group : cop__group_of_head(node, head);
     if (!group || head->origin != GROUP_REGULAR || head->definition.length > 0 ||
-        head->excluded.count > 0 || cop__sweep_was_asked_with(sweep, rank))
+        head->excluded.count > 0)
         return false;
     struct cop_buf *bytes = with_definition(head, group);
     if (bytes)
@@ -274,7 +279,7 @@ static struct cop_buf *on_refused(struct cop_node *node, struct cop__sweep *swee
         .phase = COP_PHASE_GROUP,
         .tree = true,
     };
-    if (head.kind == CALL_END && status == COP_ENOENT)
+    if (head.kind == CALL_END && (status == COP_ENOENT || status == COP_ELOST))
         record = cop__verdict_encode(head.op, head.argument, &none,
                                      (struct cop__bytes){NULL, 0});
     else

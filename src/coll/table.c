@@ -239,9 +239,11 @@ static int regular(struct cop_node *node, const struct cop__head *head,
         *out = cop__group_ref(group);
         return 0;
     }
-    if (head->definition.length == 0 ||
-        creator_is_gone(node, head->creator, head->incarnation))
+    /* Only who was not told says that it knows of none: it is told then (K2). */
+    if (head->definition.length == 0)
         return COP_ENOENT;
+    if (creator_is_gone(node, head->creator, head->incarnation))
+        return COP_ELOST;
     int error = cop__group_decode(head->definition, &group);
     if (error)
         return error;

@@ -99,6 +99,7 @@ static bool may_go_round(enum cop__kind kind)
     case COP__KIND_INVITED:
     case COP__KIND_ASK:
     case COP__KIND_ANSWER:
+    case COP__KIND_REFUSED:
     case COP__KIND_TURN:
     case COP__KIND_OUTCOME:
     case COP__KIND_DONE:

@@ -126,7 +126,6 @@ static void ask(struct cop_node *node, struct cop__sweep *sweep,
     if (!*frame)
         *frame = encode_ask(node, sweep, cop__sweep_request(sweep));
     child->state = CHILD_OWED;
-    child->asked_with = false;
     sweep->owed++;
     cop__watch(node, cop__sweep_id(sweep, child->rank));
     cop__sweep_send(node, sweep, child->rank, COP__KIND_ASK, cop_buf_ref(*frame));
@@ -135,15 +134,9 @@ static void ask(struct cop_node *node, struct cop__sweep *sweep,
 void cop__sweep_ask_with(struct cop_node *node, struct cop__sweep *sweep, cop_rank rank,
                          struct cop__bytes payload)
 {
-    struct cop__child *child = cop__sweep_child(sweep, rank);
-    child->asked_with = true;
-    cop__sweep_send(node, sweep, rank, COP__KIND_ASK, encode_ask(node, sweep, payload));
-}
-
-bool cop__sweep_was_asked_with(const struct cop__sweep *sweep, cop_rank rank)
-{
-    const struct cop__child *child = cop__sweep_child(sweep, rank);
-    return child && child->asked_with;
+    if (has_time_to_ask(node, sweep))
+        cop__sweep_send(node, sweep, rank, COP__KIND_ASK,
+                        encode_ask(node, sweep, payload));
 }
 
 static void push_children_of(struct cop_node *node, struct cop__sweep *sweep,

@@ -7,8 +7,7 @@ static void digest_children(const struct cop__sweep *sweep, struct cop__digest *
 {
     cop__digest_word(digest, sweep->child_count);
     for (uint32_t i = 0; i < sweep->child_count; i++)
-        cop__digest_word(digest, (uint64_t)sweep->children[i].rank << 9 |
-                                     (uint64_t)sweep->children[i].asked_with << 8 |
+        cop__digest_word(digest, (uint64_t)sweep->children[i].rank << 8 |
                                      sweep->children[i].state);
 }
 

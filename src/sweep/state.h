@@ -36,7 +36,6 @@ enum cop__child_state {
 struct cop__child {
     cop_rank rank;
     uint8_t state;
-    bool asked_with; /* another payload than everybody, since it was last asked */
 };
 
 /* An answer that I hold: whom it covers, and what they say. */

@@ -115,11 +115,9 @@ void cop__sweep_refuse(struct cop_node *node, struct cop__sweep *sweep,
                        struct cop_buf *payload);
 /* After one of these, outside of on_ask: acts if there is nobody to wait for. */
 void cop__sweep_settle(struct cop_node *node, struct cop__sweep *sweep);
-/* Asks somebody who is owed again, with another payload. */
+/* Asks somebody who is owed again, with another payload, if there is time for that. */
 void cop__sweep_ask_with(struct cop_node *node, struct cop__sweep *sweep, cop_rank rank,
                          struct cop__bytes payload);
-/* Whether it was, since it was last asked as everybody. */
-bool cop__sweep_was_asked_with(const struct cop__sweep *sweep, cop_rank rank);
 /* At the initiator, in or after on_complete: the outcome, for everyone. */
 void cop__sweep_conclude(struct cop_node *node, struct cop__sweep *sweep, int status,
                          struct cop__bytes payload);

@@ -247,8 +247,8 @@ static void test_asked_twice_before_the_check(void **state)
     cop_sim_script_free(&script);
 }
 
-/* A new life does not know the group, and is asked by one whose own part of the call is over. */
-static void test_a_group_told_by_one_who_is_done(void **state)
+/* A new life does not know the group: whoever asks it tells it, whenever that is. */
+static void test_a_new_life_is_told_of_the_group(void **state)
 {
     static const char *const texts[] = {
         "nodes 10\nshape flat\nseed 37468\nnet constant 10us\n"
@@ -259,6 +259,32 @@ static void test_a_group_told_by_one_who_is_done(void **state)
         "at 9ms bcast 4 group 2 token 2 timeout 10s mischief 44\n"
         "at 16ms crash 10\nat 23ms restart 10\n"
         "at 0ns group 4 2 now 4-10 shape kary:2 token 2002\n",
+        /* Two questions were on their way to it, and both are refused. */
+        "nodes 6\nshape chain\nviews majority\nflags codec\nnet constant 10us\n"
+        "at 10us group 0 1 now 0-5 shape chain token 1\nat 200ms crash 4\n"
+        "at 2s restart 4\nat 3s slow 3 > 4 5ms\n"
+        "at 4s bcast 0 group 1 token 2 timeout 20s service-time 1s\n"
+        "at 4000045us lie 5 about 4\n",
+        /* The definition is cut off, and it is asked again on a way around. */
+        "nodes 6\nshape chain\nviews majority\ndetect ring 100ms witnesses 2\n"
+        "flags codec\nnet constant 10us\n"
+        "at 10us group 0 1 now 0-5 shape chain token 1\nat 200ms crash 4\n"
+        "at 2s restart 4\n"
+        "at 4s bcast 0 group 1 token 2 timeout 20s service-time 1s\n"
+        "at 4000055us partition 3 | 4\nat 10s heal\n",
+        /* So is its refusal. */
+        "nodes 6\n"
+        "shape chain\n"
+        "views majority\n"
+        "detect ring 100ms witnesses 2\n"
+        "flags codec\n"
+        "net constant 10us\n"
+        "at 10us group 0 1 now 0-5 shape chain token 1\n"
+        "at 200ms crash 4\n"
+        "at 2s restart 4\n"
+        "at 3s partition 3 | 4\n"
+        "at 4s bcast 0 group 1 token 2 timeout 20s service-time 1s\n"
+        "at 40s heal\n",
     };
     (void)state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
@@ -269,6 +295,9 @@ static void test_a_group_told_by_one_who_is_done(void **state)
             cop_sim_script_parse(texts[i], &script, message, sizeof(message)), 0);
         assert_int_equal(cop_sim_script_run(&script, &report), 0);
         assert_string_equal(report.failure, "");
+        /* Of the others nobody is missing. */
+        if (i >= 2)
+            assert_int_equal(report.answered, 6);
         cop_sim_script_free(&script);
     }
 }
@@ -387,7 +416,7 @@ int main(void)
         cmocka_unit_test(test_bulk),
         cmocka_unit_test(test_bulk_reported),
         cmocka_unit_test(test_asked_twice_before_the_check),
-        cmocka_unit_test(test_a_group_told_by_one_who_is_done),
+        cmocka_unit_test(test_a_new_life_is_told_of_the_group),
         cmocka_unit_test(test_every_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
