@@ -269,6 +269,7 @@ static void open_conn(struct cop__conn *conn, struct cop__peer *peer)
     cop__link_open(&conn->link, &peer->acquaintance.session);
     cop__session_told(&peer->acquaintance.session);
     peer->open = conn;
+    peer->refused = 0; /* it is there */
     cop__peer_mark_dirty(peer);
     cop__conn_review(conn);
     /* Held in reserve, by one of the two. */
