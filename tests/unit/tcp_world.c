@@ -161,6 +161,12 @@ static int on_name(void *context, cop_id id, char *out, size_t size)
     return 0;
 }
 
+static void on_cooled(void *context)
+{
+    struct side *side = context;
+    side->cooled++;
+}
+
 static cop_incarnation on_known(void *context, cop_id id)
 {
     const struct side *side = context;
@@ -250,6 +256,7 @@ struct side *world_open(struct world *world, cop_id id, cop_incarnation incarnat
         .name_of = on_name,
         .event = on_event,
         .known = on_known,
+        .cooled = on_cooled,
         .context = side,
     };
     assert_int_equal(cop__peers_create(&config, &side->peers), 0);

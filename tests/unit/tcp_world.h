@@ -33,6 +33,7 @@ struct side {
     cop_incarnation lives[WORLD_SIDES]; /* as PEER_UP said */
     cop_incarnation known[WORLD_SIDES]; /* as if somebody had told */
     uint32_t chokes, relieves;          /* SENT above and below the limit */
+    uint32_t cooled;                    /* what was held in reserve is gone */
     uint32_t others;                    /* PEER_UP of ids that are no side */
     struct cop_log log;
     uint32_t lines;

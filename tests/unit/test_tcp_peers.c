@@ -82,6 +82,12 @@ static bool all_is_still(void *context)
     return world->sides[0].clock.set > far && world->sides[1].clock.set > far;
 }
 
+static bool all_of_first_is_still(void *context)
+{
+    struct world *world = context;
+    return world->sides[0].clock.set > cop__clock_now() + 500 * COP_SEC;
+}
+
 /* The last counts go without a frame, a while after it; then nothing stirs any more. */
 static void counts_are_told_in_the_end(void **state)
 {
@@ -529,6 +535,84 @@ static void an_earlier_life_is_refused(void **state)
     world_destroy(world);
 }
 
+/* ---- what is held in reserve ----------------------------------------------------- */
+
+static bool reserve_is_over(void *context)
+{
+    struct world *world = context;
+    const struct cop__conn *conn = world->sides[0].peers->first;
+    return conn && conn->is_over;
+}
+
+/* Side 0 holds a connection to side 1 in reserve; side 1 has died, and nobody has looked. */
+static struct side *lose_reserve(struct world *world)
+{
+    struct side *a = world_open(world, 0, 3), *b = world_open(world, 1, 4);
+    cop__peers_warm(a->peers, 1);
+    world_until(world, first_is_up, world);
+    world_crash(b);
+    world_until(world, reserve_is_over, world);
+    assert_int_equal(side_downs(a, 1), 0);
+    return a;
+}
+
+/* Whoever dies has many who hold one: those who have nothing to do then wait with it. */
+static void the_end_of_a_reserve_is_put_off(void **state)
+{
+    (void)state;
+    FOR_FAMILIES(i)
+    {
+        struct world *world = world_create(families[i]);
+        struct side *a = lose_reserve(world);
+        world_until(world, first_is_down, world);
+        assert_int_equal(a->downs[1][COP_DOWN_CLOSED], 1);
+        world_until(world, all_of_first_is_still, world);
+        assert_int_equal(a->stats.connections, 0);
+        assert_int_equal(side_downs(a, 1), 1);
+        assert_int_equal(a->cooled, 1);
+        world_destroy(world);
+    }
+}
+
+/* But who needs it hears of it at once, and that nobody is there. */
+static void a_reserve_that_is_over_helps_nobody(void **state)
+{
+    (void)state;
+    FOR_FAMILIES(i)
+    {
+        for (int is_kept = 0; is_kept < 2; is_kept++) {
+            struct world *world = world_create(families[i]);
+            struct side *a = lose_reserve(world);
+            if (is_kept)
+                assert_int_equal(cop__peers_keep(a->peers, 1), 0);
+            else
+                side_send(a, 1, COP__KIND_NEWS, 1, 100);
+            assert_int_equal(a->downs[1][COP_DOWN_CLOSED], 1);
+            world_until_count(world, &a->downs[1][COP_DOWN_REFUSED], 1);
+            world_destroy(world);
+        }
+    }
+}
+
+/* The next life comes before anybody has looked. */
+static void a_reserve_that_is_over_gives_way(void **state)
+{
+    (void)state;
+    FOR_FAMILIES(i)
+    {
+        struct world *world = world_create(families[i]);
+        struct side *a = lose_reserve(world);
+        struct side *b = world_open(world, 1, 9);
+        side_send(b, 0, COP__KIND_NEWS, 3, 100);
+        world_until(world, first_met_second_life, world);
+        side_send(a, 1, COP__KIND_NEWS, 7, 100);
+        world_until(world, both_have_all, world);
+        assert_int_equal(b->with[0].came[COP__LANE_CONTROL], 7);
+        assert_int_equal(a->stats.connections, 1);
+        world_destroy(world);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -548,6 +632,9 @@ int main(void)
         cmocka_unit_test(a_farewell_is_refused_only_if_needed),
         cmocka_unit_test(another_life_is_told_before_its_frames),
         cmocka_unit_test(an_earlier_life_is_refused),
+        cmocka_unit_test(the_end_of_a_reserve_is_put_off),
+        cmocka_unit_test(a_reserve_that_is_over_helps_nobody),
+        cmocka_unit_test(a_reserve_that_is_over_gives_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -349,6 +349,7 @@ int cop__peers_send(struct cop__peers *peers, cop_id id, const struct cop_frame 
     const struct cop__kind_info *info = cop__kind_info(frame->header.kind);
     bool is_bulk = info && info->class == COP__CLASS_BULK;
     COP_ASSERT(frame->header.length == (frame->payload ? frame->payload->length : 0));
+    cop__conn_face(peer->open);
     follow(peer, frame->header.receiver_incarnation);
     int error = cop__session_push(&peer->acquaintance.session,
                                   is_bulk ? COP__LANE_BULK : COP__LANE_CONTROL, frame);
@@ -385,6 +386,7 @@ int cop__peers_keep(struct cop__peers *peers, cop_id id)
     struct cop__peer *peer = cop__peer_get(peers, id);
     if (!peer)
         return COP_ENOMEM;
+    cop__conn_face(peer->open);
     set_wish(peer, true, peer->is_warm);
     want(peer);
     return 0;

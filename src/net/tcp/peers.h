@@ -16,7 +16,8 @@
  *   - Every record carries the flag KEEP while our node says so, so each side knows the
  *     other's wish; a change of it is told at once.
  *   - One that is held in reserve is needed, too, but nobody waits for it: whether it can
- *     be had is no news.
+ *     be had is no news. That it has ended is looked at a moment later, or when somebody
+ *     asks for it: many end at once, with a member whose death keeps others busy.
  *   - A connection that neither side needs is closed with BYE by whoever first finds it
  *     unused for idle_close_ns. BYE is no sign of death: a side that needs the connection
  *     after all makes it again, and only if that fails there is a PEER_DOWN.

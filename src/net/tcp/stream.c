@@ -533,6 +533,12 @@ void cop__stream_rest(struct cop__stream *stream)
         cop__channel_rest(stream->channel);
 }
 
+void cop__stream_mute(struct cop__stream *stream)
+{
+    let_run(stream, false);
+    uv_poll_stop(&stream->uv);
+}
+
 bool cop__stream_is_named(const struct cop__stream *stream, const char *name)
 {
     return !stream->channel || cop__channel_is_named(stream->channel, name);

@@ -88,6 +88,8 @@ enum cop__fault cop__stream_fault(const struct cop__stream *stream,
 int cop__stream_reject(struct cop__stream *stream, enum cop__fault fault);
 /* It will not be used for a while. */
 void cop__stream_rest(struct cop__stream *stream);
+/* It has ended: nothing more is heard of it. */
+void cop__stream_mute(struct cop__stream *stream);
 /* All is said for now: what comes next is a question. */
 void cop__stream_pause(struct cop__stream *stream);
 /* Whether the other side has proved to be called this, where names are proved. */

@@ -38,6 +38,7 @@ struct cop__conn {
     bool is_late;      /* counts waited for a whole turn of `tell` */
     bool is_wise;      /* theirs: it has said something that makes sense */
     bool is_guilty;    /* theirs: it ends by its own fault */
+    bool is_over;      /* nobody waits for it, so its end is looked at later */
     bool is_named;     /* it has proved to be the member that it says, or need not */
     struct cop__link link;
     struct cop__alarm alarm; /* the handshake takes too long; nobody uses it */
@@ -164,6 +165,12 @@ void cop__conn_expect(struct cop__conn *conn);
 void cop__conn_review(struct cop__conn *conn);
 /* An open connection broke. */
 COP__COLD void cop__conn_lost(struct cop__conn *conn, int error);
+/* An open connection whose end was put off, if this is one, breaks now. */
+static inline void cop__conn_face(struct cop__conn *conn)
+{
+    if (conn && conn->is_over)
+        cop__conn_lost(conn, UV_EOF);
+}
 /* An open connection is not with the member that now has the id: as if there had been none. */
 COP__COLD void cop__conn_expel(struct cop__conn *conn);
 /* What it was made with is no longer accepted: another one takes its place. */
