@@ -199,6 +199,56 @@ static void crossing_connects_make_one(void **state)
     }
 }
 
+/* Who calls second sees the call of the other: there is one connection, and no second call. */
+static void who_calls_second_looks_first(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct world *world = world_create(families[i]);
+        struct side *a = world_open(world, 0, 3), *b = world_open(world, 1, 4);
+        /* Written at once: the loop does not turn between the two. */
+        side_send(b, 0, COP__KIND_NEWS, 10, 100);
+        cop__peers_flush(b->peers);
+        side_send(a, 1, COP__KIND_NEWS, 10, 100);
+        cop__peers_flush(a->peers);
+        world_until(world, both_have_all, world);
+        assert_int_equal(b->stats.connects, 1);
+        assert_int_equal(a->stats.connects, 0);
+        assert_int_equal(side_downs(a, 1) + side_downs(b, 0), 0);
+        world_destroy(world);
+    }
+}
+
+static int option_of(const struct side *side, int level, int name)
+{
+    int value = -1;
+    socklen_t length = sizeof value;
+    int fd = side->peers->first->stream.fd;
+    assert_int_equal(getsockopt(fd, level, name, &value, &length), 0);
+    return value;
+}
+
+/* What TCP is told once, where it listens, holds for all connections that are taken. */
+static void who_is_called_has_the_same_options(void **state)
+{
+    (void)state;
+    static const int names[][2] = {
+        {IPPROTO_TCP, TCP_NODELAY},       {SOL_SOCKET, SO_KEEPALIVE},
+        {IPPROTO_TCP, TCP_KEEPIDLE},      {IPPROTO_TCP, TCP_KEEPINTVL},
+        {IPPROTO_TCP, TCP_KEEPCNT},       {IPPROTO_TCP, TCP_USER_TIMEOUT},
+        {IPPROTO_TCP, TCP_NOTSENT_LOWAT}, {IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS}};
+    struct world *world = world_create(AF_INET);
+    struct side *a = world_open(world, 0, 3), *b = world_open(world, 1, 4);
+    side_send(a, 1, COP__KIND_NEWS, 1, 100);
+    world_until(world, both_have_all, world);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        int value = option_of(a, names[i][0], names[i][1]);
+        assert_true(value > 0);
+        assert_int_equal(option_of(b, names[i][0], names[i][1]), value);
+    }
+    world_destroy(world);
+}
+
 /* ---- a wire that breaks at any byte ---------------------------------------------- */
 
 /*
@@ -621,6 +671,8 @@ int main(void)
         cmocka_unit_test(questions_after_a_pause_are_acknowledged_by_answers),
         cmocka_unit_test(cuts_lose_nothing),
         cmocka_unit_test(crossing_connects_make_one),
+        cmocka_unit_test(who_calls_second_looks_first),
+        cmocka_unit_test(who_is_called_has_the_same_options),
         cmocka_unit_test(breaks_at_any_byte_lose_nothing),
         cmocka_unit_test(nobody_there_is_refused),
         cmocka_unit_test(who_was_refused_just_now_is_not_asked_again),

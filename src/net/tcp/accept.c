@@ -72,10 +72,14 @@ static void take(struct cop__peers *peers, int fd, cop__origin origin)
     int error = cop__stream_adopt(&conn->stream, fd, peers->listen_family);
     if (error == UV_EACCES)
         say_foreign(peers);
-    if (error != 0)
+    if (error != 0) {
         cop__conn_discard(conn);
-    else
-        cop__conn_expect(conn);
+        return;
+    }
+    cop__conn_expect(conn);
+    /* Who calls says who it is at once: on one host that is there already. */
+    if (conn->state == COP__CONN_STRANGER)
+        cop__stream_take(&conn->stream);
 }
 
 static void on_pollable(uv_poll_t *poll, int status, int events);
@@ -102,14 +106,8 @@ static void on_resume(struct cop__alarm *alarm, cop_time now)
         pause_accepting(peers, error);
 }
 
-static void on_pollable(uv_poll_t *poll, int status, int events)
+static void take_some(struct cop__peers *peers)
 {
-    struct cop__peers *peers = poll->data;
-    (void)events;
-    if (status != 0) {
-        pause_accepting(peers, status);
-        return;
-    }
     for (int i = 0; i < ACCEPTS_MAX; i++) {
         struct sockaddr_storage from = {0};
         socklen_t length = sizeof from;
@@ -126,6 +124,22 @@ static void on_pollable(uv_poll_t *poll, int status, int events)
             return;
         }
     }
+}
+
+static void on_pollable(uv_poll_t *poll, int status, int events)
+{
+    struct cop__peers *peers = poll->data;
+    (void)events;
+    if (status != 0)
+        pause_accepting(peers, status);
+    else
+        take_some(peers);
+}
+
+void cop__accept_look(struct cop__peers *peers)
+{
+    if (peers->listen_fd >= 0 && uv_is_active((const uv_handle_t *)&peers->listener))
+        take_some(peers);
 }
 
 static int family_of(int fd)
@@ -150,6 +164,8 @@ static int start(struct cop__peers *peers)
         return COP_EIO;
     /* Whoever connects is told which process listens: this one, not the one that made it. */
     if (peers->listen_family == AF_UNIX && listen(peers->listen_fd, SOMAXCONN) != 0)
+        return COP_EIO;
+    if (peers->listen_family != AF_UNIX && cop__stream_tune(peers->listen_fd) != 0)
         return COP_EIO;
     /* libuv makes the descriptor non-blocking, too. */
     if (uv_poll_init(peers->config.loop, &peers->listener, peers->listen_fd) != 0)

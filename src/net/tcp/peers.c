@@ -276,9 +276,16 @@ static struct cop__peer *take_dirty(struct cop__peers *peers)
     return peer;
 }
 
-/* Who can be written to does not wait while connections to others are begun. */
+/*
+ * Who can be written to does not wait while connections to others are begun. A death makes
+ * those who are left call each other at the same moment; who calls second sees the call of the
+ * other if it looks, and does not make one that comes to nothing. (Not with TLS, where those who
+ * call are heard after a handshake, and have a connection in reserve.)
+ */
 static void begin_wanted(struct cop__peers *peers)
 {
+    if (peers->wanted && !peers->config.tls)
+        cop__accept_look(peers);
     while (peers->wanted) {
         struct cop__peer *peer = peers->wanted;
         peers->wanted = peer->next_wanted;

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -161,7 +160,7 @@ static int set_option(int fd, int level, int name, int value)
     return setsockopt(fd, level, name, &value, sizeof value) == 0 ? 0 : -errno;
 }
 
-static int tune_tcp(int fd)
+int cop__stream_tune(int fd)
 {
     static const struct {
         int level, name, value;
@@ -204,7 +203,7 @@ void cop__stream_pause(struct cop__stream *stream)
 static int take_socket(struct cop__stream *stream, int fd, int family)
 {
     struct cop__tls *tls = family == AF_UNIX ? NULL : stream->base->tls;
-    int error = family == AF_UNIX ? 0 : tune_tcp(fd);
+    int error = family == AF_UNIX || !stream->is_maker ? 0 : cop__stream_tune(fd);
     if (error == 0 && tls &&
         cop__channel_create(tls, !stream->is_maker, &stream->channel) != 0)
         error = UV_ENOMEM;
@@ -248,21 +247,19 @@ int cop__stream_adopt(struct cop__stream *stream, int fd, int family)
  */
 static int dial(int fd, const struct sockaddr *address, socklen_t length)
 {
-    int error = 0;
+    bool is_asked = false;
     while (connect(fd, address, length) != 0) {
-        if (errno == EINPROGRESS) {
-            struct pollfd now = {.fd = fd, .events = POLLOUT};
-            if (poll(&now, 1, 0) != 1)
-                return 0;
-            error = error_of_socket(fd);
-            break;
-        }
-        if (errno != EINTR)
+        if (errno == EALREADY)
+            return 0;
+        /* The second time it says what has come of it. */
+        if (errno == EINPROGRESS && !is_asked)
+            is_asked = true;
+        else if (errno != EINTR)
             return -errno;
     }
-    if (error == 0 && address->sa_family == AF_UNIX && !is_same_user(fd))
-        error = UV_EACCES;
-    return error != 0 ? error : 1;
+    if (address->sa_family == AF_UNIX && !is_same_user(fd))
+        return UV_EACCES;
+    return 1;
 }
 
 int cop__stream_connect(struct cop__stream *stream, const struct sockaddr *address,

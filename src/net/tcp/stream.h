@@ -67,6 +67,8 @@ void cop__stream_init(struct cop__stream *stream, struct cop__stream_base *base)
 /* 1: connected at once. 0: `connected` will be called. Otherwise the error. */
 int cop__stream_connect(struct cop__stream *stream, const struct sockaddr *address,
                         socklen_t length);
+/* Sets what TCP is to do on a socket; those that a listening one takes have it from that. */
+int cop__stream_tune(int fd);
 /*
  * Takes a connected, non-blocking socket, and owns it even if it fails. UV_EACCES: it is a
  * Unix socket of another user.
