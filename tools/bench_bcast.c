@@ -41,11 +41,16 @@ struct bench {
 
 /* ---- the members ----------------------------------------------------------------- */
 
+/* Of this process, once it has been asked for. */
+static struct note *own_note;
+
 static int note_and_answer(void *context, struct cop_run *run, struct cop_task *task)
 {
     struct note *notes = context;
     (void)task;
-    atomic_store_explicit(&notes[cop_self(run)].at_ns, now_ns(), memory_order_relaxed);
+    if (own_note == NULL)
+        own_note = &notes[cop_self(run)];
+    atomic_store_explicit(&own_note->at_ns, now_ns(), memory_order_relaxed);
     return 0;
 }
 
@@ -146,6 +151,7 @@ static int time_calls(struct bench *bench, uint32_t round)
     const struct crowd_config config = {
         .n = bench->config->n, .shape = shape, .service = &service};
     snprintf(shape, sizeof shape, "kary:%" PRIu32, bench->config->arity);
+    own_note = NULL;
     int code = crowd_open(bench->crowd, &config);
     if (code)
         return code;

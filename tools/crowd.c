@@ -66,8 +66,8 @@ _Noreturn static void serve(struct crowd *crowd, const struct crowd_config *conf
         complain("member %" PRIu32 ": %s", self, why);
         _exit(EXIT_FAILED);
     }
-    while (cop_state(run) != COP_RUN_OVER)
-        cop_poll(run, -1);
+    while (cop_poll(run, -1) != COP_ESTATE)
+        continue;
     _exit(0);
 }
 

@@ -19,6 +19,11 @@ struct cop__call *cop__call_find(const struct cop_node *node, uint64_t handle)
     return call;
 }
 
+bool cop__coll_is_under_way(const struct cop_node *node, uint64_t handle)
+{
+    return cop__call_find(node, handle) != NULL;
+}
+
 /* The memory of one is kept, as that of a sweep is: one of hundreds of members on a machine
  * finds it where the last one was, and does not walk through the allocator. */
 static struct cop__call *take_call(struct cop__colls *colls)

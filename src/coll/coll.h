@@ -20,6 +20,9 @@ extern const struct cop__protocol cop__coll_protocol;
 int cop__coll_register(struct cop_node *node, const struct cop_service *services,
                        uint32_t count);
 
+/* Whether a call that a service was told of has not ended. */
+bool cop__coll_is_under_way(const struct cop_node *node, uint64_t handle);
+
 cop__handler cop__on_call, cop__on_returned, cop__on_cancel;
 /* bulk */
 cop__handler cop__on_pull, cop__on_chunk;

@@ -80,26 +80,35 @@ static bool is_possible(const struct cop__head *head)
            is_bulk_possible(head);
 }
 
+/* Its numbers: their length is known, so none of them is looked at for room. */
+static void get_fixed(const uint8_t *in, struct cop__head *out)
+{
+    struct cop__reader reader = cop__reader(in, FIXED);
+    out->kind = cop__get_u8(&reader);
+    out->flags = cop__get_u8(&reader);
+    out->origin = cop__get_u8(&reader);
+    out->op = cop__get_u8(&reader);
+    out->shape = cop__get_u8(&reader);
+    out->arity = cop__get_u32(&reader);
+    out->service = cop__get_u64(&reader);
+    out->version = cop__get_u32(&reader);
+    out->argument = cop__get_u32(&reader);
+    out->service_ns = cop__get_u64(&reader);
+    out->creator = cop__get_u32(&reader);
+    out->incarnation = cop__get_u64(&reader);
+    out->index = cop__get_u64(&reader);
+    out->epoch = cop__get_u64(&reader);
+    get_16(&reader, out->oob);
+    get_16(&reader, out->digest);
+}
+
 int cop__head_decode(struct cop__bytes bytes, struct cop__head *out)
 {
-    struct cop__reader reader = cop__reader(bytes.data, bytes.length);
     struct cop__head head;
-    head.kind = cop__get_u8(&reader);
-    head.flags = cop__get_u8(&reader);
-    head.origin = cop__get_u8(&reader);
-    head.op = cop__get_u8(&reader);
-    head.shape = cop__get_u8(&reader);
-    head.arity = cop__get_u32(&reader);
-    head.service = cop__get_u64(&reader);
-    head.version = cop__get_u32(&reader);
-    head.argument = cop__get_u32(&reader);
-    head.service_ns = cop__get_u64(&reader);
-    head.creator = cop__get_u32(&reader);
-    head.incarnation = cop__get_u64(&reader);
-    head.index = cop__get_u64(&reader);
-    head.epoch = cop__get_u64(&reader);
-    get_16(&reader, head.oob);
-    get_16(&reader, head.digest);
+    if (bytes.length < FIXED)
+        return COP_EMALFORMED;
+    get_fixed(bytes.data, &head);
+    struct cop__reader reader = cop__reader(bytes.data + FIXED, bytes.length - FIXED);
     head.excluded = cop__get_list(&reader, 4);
     head.definition = cop__get_bytes(&reader);
     head.payload = cop__get_bytes(&reader);

@@ -17,15 +17,14 @@ static bool has_bytes(const struct cop_upcall *upcall)
     return upcall->kind != COP_UPCALL_PIECE && upcall->kind != COP_UPCALL_WANT;
 }
 
-static struct cop_buf *encode_upcall(const struct cop_upcall *upcall)
+/* The numbers before its lists, and those behind them: what has a length that is known needs no
+ * looking whether there is room. */
+#define UPCALL_BEFORE (1u + 4 * 8 + 5 * 4 + 2)
+#define UPCALL_AFTER (2u * 8 + 4)
+
+static void put_before(const struct cop_upcall *upcall, uint8_t *out)
 {
-    size_t tags = (size_t)upcall->tag_count * sizeof(struct cop_tag);
-    uint32_t length = has_bytes(upcall) ? upcall->length : 0;
-    size_t size = 1 + 4 * 8 + 5 * 4 + 2 + 4 + tags + 4 + length + 2 * 8 + 4;
-    struct cop_buf *buf = cop_buf_create(size);
-    if (!buf)
-        return NULL;
-    struct cop__writer writer = cop__writer(buf->data, size);
+    struct cop__writer writer = cop__writer(out, UPCALL_BEFORE);
     cop__put_u8(&writer, (uint8_t)upcall->kind);
     cop__put_u64(&writer, upcall->handle);
     cop__put_u64(&writer, upcall->service);
@@ -38,13 +37,31 @@ static struct cop_buf *encode_upcall(const struct cop_upcall *upcall)
     cop__put_u32(&writer, (uint32_t)upcall->status);
     cop__put_u8(&writer, (uint8_t)upcall->phase);
     cop__put_u8(&writer, upcall->more);
+}
+
+static void put_after(const struct cop_upcall *upcall, uint8_t *out)
+{
+    struct cop__writer writer = cop__writer(out, UPCALL_AFTER);
+    cop__put_u64(&writer, upcall->offset);
+    cop__put_u64(&writer, upcall->bulk_length);
+    cop__put_u32(&writer, upcall->length);
+}
+
+static struct cop_buf *encode_upcall(const struct cop_upcall *upcall)
+{
+    size_t tags = (size_t)upcall->tag_count * sizeof(struct cop_tag);
+    uint32_t length = has_bytes(upcall) ? upcall->length : 0;
+    size_t lists = 4 + tags + 4 + length;
+    struct cop_buf *buf = cop_buf_create(UPCALL_BEFORE + lists + UPCALL_AFTER);
+    if (!buf)
+        return NULL;
+    put_before(upcall, buf->data);
+    struct cop__writer writer = cop__writer(buf->data + UPCALL_BEFORE, lists);
     cop__put_list(&writer,
                   (struct cop__list){(const uint8_t *)upcall->tags, upcall->tag_count},
                   sizeof(struct cop_tag));
     cop__put_bytes(&writer, (struct cop__bytes){upcall->bytes, length});
-    cop__put_u64(&writer, upcall->offset);
-    cop__put_u64(&writer, upcall->bulk_length);
-    cop__put_u32(&writer, upcall->length);
+    put_after(upcall, buf->data + UPCALL_BEFORE + lists);
     return buf;
 }
 
@@ -94,33 +111,46 @@ int cop_upcall_with(const struct cop_buf *record, const struct cop_buf *beside,
     return 0;
 }
 
+static void get_before(const uint8_t *in, struct cop_upcall *out)
+{
+    struct cop__reader reader = cop__reader(in, UPCALL_BEFORE);
+    out->kind = (enum cop_upcall_kind)cop__get_u8(&reader);
+    out->handle = cop__get_u64(&reader);
+    out->service = cop__get_u64(&reader);
+    out->group = cop__get_u64(&reader);
+    out->root = cop__get_u32(&reader);
+    out->token = cop__get_u64(&reader);
+    out->flags = cop__get_u32(&reader);
+    out->version = cop__get_u32(&reader);
+    out->peer = cop__get_u32(&reader);
+    out->status = (int)cop__get_u32(&reader);
+    out->phase = (enum cop_phase)cop__get_u8(&reader);
+    out->more = cop__get_u8(&reader) != 0;
+}
+
+static void get_after(const uint8_t *in, struct cop_upcall *out)
+{
+    struct cop__reader reader = cop__reader(in, UPCALL_AFTER);
+    out->offset = cop__get_u64(&reader);
+    out->bulk_length = cop__get_u64(&reader);
+    out->length = cop__get_u32(&reader);
+}
+
 int cop_upcall_read(const struct cop_buf *record, struct cop_upcall *out)
 {
-    struct cop_upcall upcall = {0};
-    struct cop__reader reader = cop__reader(record->data, record->length);
-    upcall.kind = (enum cop_upcall_kind)cop__get_u8(&reader);
-    upcall.handle = cop__get_u64(&reader);
-    upcall.service = cop__get_u64(&reader);
-    upcall.group = cop__get_u64(&reader);
-    upcall.root = cop__get_u32(&reader);
-    upcall.token = cop__get_u64(&reader);
-    upcall.flags = cop__get_u32(&reader);
-    upcall.version = cop__get_u32(&reader);
-    upcall.peer = cop__get_u32(&reader);
-    upcall.status = (int)cop__get_u32(&reader);
-    upcall.phase = (enum cop_phase)cop__get_u8(&reader);
-    upcall.more = cop__get_u8(&reader) != 0;
+    if (record->length < UPCALL_BEFORE + UPCALL_AFTER)
+        return COP_EMALFORMED;
+    size_t lists = record->length - UPCALL_BEFORE - UPCALL_AFTER;
+    struct cop__reader reader = cop__reader(record->data + UPCALL_BEFORE, lists);
     struct cop__list tags = cop__get_list(&reader, sizeof(struct cop_tag));
     struct cop__bytes bytes = cop__get_bytes(&reader);
-    upcall.offset = cop__get_u64(&reader);
-    upcall.bulk_length = cop__get_u64(&reader);
-    upcall.length = cop__get_u32(&reader);
     if (!cop__reader_is_done(&reader))
         return COP_EMALFORMED;
-    upcall.tags = (const struct cop_tag *)(const void *)tags.data;
-    upcall.tag_count = tags.count;
-    upcall.bytes = has_bytes(&upcall) ? bytes.data : NULL;
-    *out = upcall;
+    get_before(record->data, out);
+    get_after(record->data + UPCALL_BEFORE + lists, out);
+    out->tags = (const struct cop_tag *)(const void *)tags.data;
+    out->tag_count = tags.count;
+    out->bytes = has_bytes(out) ? bytes.data : NULL;
     return 0;
 }
 

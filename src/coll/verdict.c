@@ -154,8 +154,32 @@ struct cop_buf *cop__verdict_fault(uint8_t op, uint32_t argument, uint32_t versi
     return cop__verdict_encode(op, argument, &tally, (struct cop__bytes){NULL, 0});
 }
 
+/* A record without faults: what nearly all of them are. */
+#define PLAIN 17u
+
+static bool decode_plain(struct cop__bytes bytes, struct cop__verdict *out)
+{
+    if (bytes.length < PLAIN)
+        return false;
+    struct cop__reader reader = cop__reader(bytes.data, PLAIN);
+    uint32_t lowest = cop__get_u32(&reader);
+    uint8_t op = cop__get_u8(&reader);
+    uint32_t argument = cop__get_u32(&reader);
+    uint32_t faults = cop__get_u32(&reader);
+    uint32_t length = cop__get_u32(&reader);
+    if (faults != 0 || length != bytes.length - PLAIN || op >= COP_OPS)
+        return false;
+    *out = (struct cop__verdict){.lowest = lowest,
+                                 .op = op,
+                                 .argument = argument,
+                                 .data = {bytes.data + PLAIN, length}};
+    return true;
+}
+
 int cop__verdict_decode(struct cop__bytes bytes, struct cop__verdict *out)
 {
+    if (decode_plain(bytes, out))
+        return 0;
     struct cop__reader reader = cop__reader(bytes.data, bytes.length);
     struct cop__verdict record;
     record.lowest = cop__get_u32(&reader);
@@ -186,6 +210,7 @@ bool cop__verdict_accept(struct cop__bytes bytes)
 static struct cop_buf *fold(const struct cop__bytes *payloads, uint32_t count,
                             struct cop__bytes *datas, struct cop__tally *tally)
 {
+    static const struct cop__bytes nothing;
     struct cop__verdict first, record;
     uint32_t used = 0;
     if (cop__verdict_decode(payloads[0], &first))
@@ -200,6 +225,8 @@ static struct cop_buf *fold(const struct cop__bytes *payloads, uint32_t count,
     }
     if (cop__tally_settle(tally))
         return NULL;
+    if (first.op == COP_OP_STATUS)
+        return cop__verdict_encode(first.op, first.argument, tally, nothing);
     struct cop_buf *data = cop__op_fold(first.op, first.argument, datas, used);
     if (!data)
         return NULL;
@@ -209,12 +236,18 @@ static struct cop_buf *fold(const struct cop__bytes *payloads, uint32_t count,
     return buf;
 }
 
+/* As many as most have children, and one more. */
+#define FEW 16u
+
 struct cop_buf *cop__verdict_fold(const struct cop__bytes *payloads, uint32_t count)
 {
     struct cop__tally tally = {0};
-    struct cop__bytes *datas = malloc(count * sizeof *datas);
+    struct cop__bytes few[FEW], *datas = few;
+    if (count > FEW)
+        datas = malloc(count * sizeof *datas);
     struct cop_buf *buf = datas ? fold(payloads, count, datas, &tally) : NULL;
-    free(datas);
+    if (datas != few)
+        free(datas);
     cop__tally_fini(&tally);
     return buf;
 }

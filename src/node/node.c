@@ -215,22 +215,27 @@ static bool ends_something(enum cop_request_kind kind)
            kind == COP_REQUEST_GIVE;
 }
 
+/* Of collectives only one layer knows: what it does not find is not there. */
+static bool is_collective(enum cop_request_kind kind)
+{
+    return (kind >= COP_REQUEST_SERVICE && kind <= COP_REQUEST_RESOLVED) ||
+           kind == COP_REQUEST_TAKEN || kind == COP_REQUEST_GIVE;
+}
+
 static int submit(struct cop_node *node, const struct cop_request *request)
 {
+    const struct cop__layer *coll = node->stack->layers[COP__SLOT_COLL];
     if (node->congested && !ends_something(request->kind))
         return COP_EAGAIN;
+    if (is_collective(request->kind))
+        return coll->on_submit ? coll->on_submit(node, request) : COP_ENOENT;
     EACH_LAYER(node, layer)
     {
         int error = layer->on_submit ? layer->on_submit(node, request) : COP_ENOENT;
         if (error != COP_ENOENT)
             return error;
     }
-    /* Of collectives only one layer knows: what it does not find is not there. */
-    bool collective = (request->kind >= COP_REQUEST_SERVICE &&
-                       request->kind <= COP_REQUEST_RESOLVED) ||
-                      request->kind == COP_REQUEST_TAKEN ||
-                      request->kind == COP_REQUEST_GIVE;
-    return collective ? COP_ENOENT : COP_EINVAL;
+    return COP_EINVAL;
 }
 
 /* ---- frames ---------------------------------------------------------------------- */

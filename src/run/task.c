@@ -5,6 +5,7 @@
  * life of this run gives again: the life and the handle, and odd, for those of calls are
  * even.
  */
+#include "coll/coll.h"
 #include "run/parts.h"
 
 #include <stdlib.h>
@@ -262,7 +263,8 @@ static bool is_brief(const struct cop_handlers *handlers, const struct cop_task 
 static void call_run(struct cop_run *run, const struct cop_handlers *handlers,
                      struct cop__task *task, int bulk_status)
 {
-    cop__sink_close(run, task);
+    if (task->sink != NULL)
+        cop__sink_close(run, task);
     task->is_running = true;
     task->told.bulk_status = bulk_status;
     bool was = enter(run, task);
@@ -302,7 +304,7 @@ static void on_run(struct cop_run *run, const struct cop_handlers *handlers,
 {
     bool has_bulk = (upcall->flags & COP_BCAST_BULK) != 0;
     bool has_ended =
-        cop_bcast_nchildren(cop__tcp_node(run->tcp), upcall->handle, 0) < 0;
+        !cop__coll_is_under_way(cop__tcp_node(run->tcp), upcall->handle);
     int bulk_status = upcall->status;
     /* What ended on the way here is not run; but who has taken bulk must hear of it. */
     if (has_ended && !has_bulk) {

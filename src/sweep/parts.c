@@ -149,6 +149,30 @@ static int add_frame(const struct cop__sweep *sweep, cop_rank self, bool own,
     return error;
 }
 
+/* Whether this one has said of its whole sub-tree, and of nothing else. */
+static bool is_whole(const struct cop__part *part)
+{
+    const struct cop__mark *marks = cop__cover_marks(&part->cover);
+    return part->cover.count == 1 && marks->mode == COP__TREE_IN &&
+           marks->rank == part->source;
+}
+
+/* Nobody was lost, and everybody has answered for all below: all marks of the children cancel,
+ * as nearly always. Children are those of the tree, each with one part, and mine makes one more. */
+static bool has_all(const struct cop__sweep *sweep)
+{
+    bool own = false;
+    if (sweep->tangled || sweep->part_count != sweep->child_count + 1)
+        return false;
+    for (uint32_t i = 0; i < sweep->part_count; i++) {
+        if (sweep->parts[i].source == sweep->self)
+            own = true;
+        else if (!is_whole(&sweep->parts[i]))
+            return false;
+    }
+    return own;
+}
+
 /* The union of all parts. */
 int cop__sweep_held(const struct cop__sweep *sweep, struct cop__cover *out)
 {
@@ -156,6 +180,10 @@ int cop__sweep_held(const struct cop__sweep *sweep, struct cop__cover *out)
     cop_rank self = sweep->self;
     bool own = false;
     int error = 0;
+    if (has_all(sweep)) {
+        *out = held;
+        return cop__cover_add(out, self, COP__TREE_IN);
+    }
     for (uint32_t i = 0; !error && i < sweep->part_count; i++) {
         if (sweep->parts[i].source == self)
             own = true;

@@ -524,7 +524,7 @@ static int find_roll(struct cop_node *node, const struct cop_frame *frame,
 static void take_question(struct cop_node *node, const struct cop_frame *frame,
                           const struct cop__msg_ask *message,
                           const struct cop_dead *outside, struct cop__roll *roll,
-                          int refused)
+                          int refused, bool is_heard)
 {
     cop_id asker = frame->header.sender;
     struct cop_tree tree = asked_tree(node, message, roll);
@@ -538,8 +538,9 @@ static void take_question(struct cop_node *node, const struct cop_frame *frame,
         ignore_ask(node, message, sender, asked_rank(&tree, roll, node->self), &tree))
         return;
     struct cop__origin *origin =
-        hear_mark(node, message->initiator, message->incarnation, message->sequence,
-                  message->mark);
+        is_heard ? cop__origin_get(node, message->initiator, message->incarnation)
+                 : hear_mark(node, message->initiator, message->incarnation,
+                             message->sequence, message->mark);
     if (!origin)
         return;
     struct cop__sweep *sweep = cop__sweep_find(node, message->initiator,
@@ -617,8 +618,8 @@ static void take_ask(struct cop_node *node, const struct cop_frame *frame,
         COP__COUNT(node, ignored_malformed);
         return;
     }
-    if (node->stack->protocols[message->protocol]->roll &&
-        is_over(node, frame, message))
+    bool has_roll = node->stack->protocols[message->protocol]->roll != NULL;
+    if (has_roll && is_over(node, frame, message))
         return;
     int status = find_roll(node, frame, message, &roll);
     if (status == COP_EMALFORMED)
@@ -626,7 +627,7 @@ static void take_ask(struct cop_node *node, const struct cop_frame *frame,
     else if (status == COP_ENOMEM)
         cop__fail(node, COP_ENOMEM);
     else if (status != COP_EAGAIN)
-        take_question(node, frame, message, outside, roll, status);
+        take_question(node, frame, message, outside, roll, status, has_roll);
     cop__roll_unref(roll);
 }
 

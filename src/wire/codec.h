@@ -4,6 +4,7 @@
 
 #include <coppice/buf.h>
 #include <coppice/types.h>
+#include <string.h>
 
 /*
  * Bounded reading and writing, little-endian. A reader or writer that was asked for
@@ -72,10 +73,44 @@ static inline bool cop__writer_has(struct cop__writer *writer, size_t length)
     return false;
 }
 
+/*
+ * Where the processor has this order itself a number is copied: compilers see that bytes which
+ * are put together are a number, but not always, and then each takes several instructions.
+ */
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+static inline uint32_t cop__load32(const uint8_t *p)
+{
+    uint32_t value;
+    memcpy(&value, p, sizeof value);
+    return value;
+}
+
+static inline uint64_t cop__load64(const uint8_t *p)
+{
+    uint64_t value;
+    memcpy(&value, p, sizeof value);
+    return value;
+}
+
+static inline void cop__store32(uint8_t *p, uint32_t value)
+{
+    memcpy(p, &value, sizeof value);
+}
+
+static inline void cop__store64(uint8_t *p, uint64_t value)
+{
+    memcpy(p, &value, sizeof value);
+}
+#else
 static inline uint32_t cop__load32(const uint8_t *p)
 {
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 |
            (uint32_t)p[3] << 24;
+}
+
+static inline uint64_t cop__load64(const uint8_t *p)
+{
+    return (uint64_t)cop__load32(p) | (uint64_t)cop__load32(p + 4) << 32;
 }
 
 static inline void cop__store32(uint8_t *p, uint32_t value)
@@ -85,6 +120,13 @@ static inline void cop__store32(uint8_t *p, uint32_t value)
     p[2] = (uint8_t)(value >> 16);
     p[3] = (uint8_t)(value >> 24);
 }
+
+static inline void cop__store64(uint8_t *p, uint64_t value)
+{
+    cop__store32(p, (uint32_t)value);
+    cop__store32(p + 4, (uint32_t)(value >> 32));
+}
+#endif
 
 static inline uint8_t cop__get_u8(struct cop__reader *reader)
 {
@@ -119,7 +161,7 @@ static inline uint64_t cop__get_u64(struct cop__reader *reader)
     if (!cop__reader_has(reader, 8))
         return 0;
     reader->at += 8;
-    return (uint64_t)cop__load32(p) | (uint64_t)cop__load32(p + 4) << 32;
+    return cop__load64(p);
 }
 
 static inline void cop__put_u8(struct cop__writer *writer, uint8_t value)
@@ -156,8 +198,7 @@ static inline void cop__put_u64(struct cop__writer *writer, uint64_t value)
     if (!cop__writer_has(writer, 8))
         return;
     writer->at += 8;
-    cop__store32(p, (uint32_t)value);
-    cop__store32(p + 4, (uint32_t)(value >> 32));
+    cop__store64(p, value);
 }
 
 struct cop__bytes cop__get_bytes(struct cop__reader *reader);
