@@ -116,7 +116,7 @@ int cmd_bench_bcast(int argc, char **argv)
     const struct args_option options[] = {
         {'n', "members", "LIST", "how many processes: 64,256", ARGS_TEXT, &got.sizes, 0,
          0},
-        {0, "arity", "K", "of the k-ary tree: 4", ARGS_NUMBER, &got.arity, 1,
+        {0, "arity", "K", "of the k-ary tree: 4", ARGS_NUMBER, &got.arity, 2,
          CROWD_MAX},
         {0, "mpi", NULL, "also against MPI_Bcast and MPI_Reduce of Open MPI", ARGS_FLAG,
          &got.with_mpi, 0, 0},
@@ -134,7 +134,8 @@ int cmd_bench_bcast(int argc, char **argv)
         .text =
             "Measures an empty request of one member to all, with all answers made\n"
             "into one, against bare C that moves as many messages over the same tree\n"
-            "with blocking sockets; and how long it takes to the last member, one way.",
+            "with blocking sockets; and how long it takes to the last member, one way.\n"
+            "How many there are in a second with many under way says `bench rpc`.",
         .options = options,
         .most = 0,
     };

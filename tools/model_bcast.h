@@ -26,6 +26,14 @@ struct model_bcast {
 int model_bcast(const struct cop_shape *shape, uint32_t n, cop_time o_ns, cop_time l_ns,
                 struct model_bcast *out);
 
+/*
+ * The same by the simulator: real nodes on a network that has just these two numbers, LogGP with
+ * the gap o, the latency l and nothing else. When the last service is told of an empty request
+ * of the root. COP_EIO: not everybody answered; COP_EINVAL, COP_ENOMEM.
+ */
+int model_bcast_simulate(const struct cop_shape *shape, uint32_t n, cop_time o_ns,
+                         cop_time l_ns, cop_time *last_ns);
+
 /* No tree is faster: whoever has it sends to another one who has not, for ever. */
 cop_time model_bcast_bound(uint32_t n, cop_time o_ns, cop_time l_ns);
 

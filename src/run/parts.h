@@ -87,6 +87,7 @@ struct cop_run {
 
     uv_loop_t loop;
     struct cop__runner runner;
+    bool is_short; /* it has the runner's short way: not asked libuv for each time */
     struct cop__rider rider;
     uv_async_t wake;
     uv_check_t turn;

@@ -153,6 +153,7 @@ static int init_loop(struct cop_run *run)
     /* The last to be started is the first to be called: drivers come before this. */
     uv_check_start(&run->turn, on_turn);
     cop__runner_init(&run->runner, &run->loop);
+    run->is_short = cop__runner_is_short(&run->runner);
     run->rider.settle = on_settle;
     cop__runner_join(&run->runner, &run->rider);
     return 0;
@@ -356,7 +357,7 @@ int cop_poll(struct cop_run *run, int timeout_ms)
     if (run->has_thread || run->is_in_callback || run->shared.state == COP_RUN_OVER)
         return COP_ESTATE;
     /* As a thread of ours would: a loop that only polls touches nothing of libuv. */
-    if (cop__runner_is_short(&run->runner) && uv_backend_timeout(&run->loop) == -1) {
+    if (run->is_short && uv_backend_timeout(&run->loop) == -1) {
         run->is_dispatching = true;
         bool is_all = cop__runner_turn(&run->runner, timeout_ms);
         run->is_dispatching = false;

@@ -75,6 +75,8 @@ while read -r line; do
     [ "$there" -gt 0 ] && [ "$there" -lt "$back" ] || die "$line"
 done <<<"$out"
 expect 2 coppice bench bcast -n 1
+# No tree has one child for each: said before anybody is started.
+expect 2 coppice bench bcast -n 4 --arity 1
 # Bulk, which a member has not all in memory.
 expect 0 coppice bench bulk -n 7 --size 24M --chunk 64 --rounds 1 --json
 [ "$(field bytes)" = 25165824 ] || die "$out"

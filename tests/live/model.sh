@@ -26,6 +26,14 @@ expect 0 coppice model ts -n 2-16x2,5 --arity 3 $bluegene --json
 expect 0 coppice model ts --n 60 --arity 2 $bluegene --torus cube --json
 [ "$(field torus)" = 4x4x4 ] || die "$out"
 
+# ---- broadcasts: the model against nodes in the simulator, to the nanosecond ----
+expect 0 coppice model bcast --o 9us --l 2us --n 100,1000 --shape knomial:2,kary:4 --simulate --json
+[ "$(field n)" = $'100\n1000' ] || die "$out"
+[ "$(grep -o '"simulated_ns":[0-9]*,"error_percent":0.0000' <<<"$out" | wc -l)" = 6 ] || die "$out"
+expect 0 coppice model bcast --o 1us --l 5us --n 64 --simulate
+grep -q ' knomial:4 .* 21.0 .* 21.0 *0.00 % .*<- best' <<<"$out" || die "$out"
+[ "$(grep -c ' % ' <<<"$out")" = 1 ] || die "more than the best tree was simulated: $out"
+
 # ---- the best arity ----
 expect 0 coppice model ts --n 9 --best $bluegene
 [ "$(grep -c 'best, by model base' <<<"$out")" = 1 ] || die "$out"

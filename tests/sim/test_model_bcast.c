@@ -2,6 +2,7 @@
 #include "model_bcast.h"
 
 #include <coppice/coll.h>
+#include <coppice/error.h>
 #include <coppice/sim.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -133,6 +134,27 @@ static void test_many(void **state)
     assert_true(report.completed_ns > report.told_ns);
 }
 
+/* What `coppice model bcast --simulate` does. */
+static void test_simulate(void **state)
+{
+    static const char *const few[] = {"knomial:2", "kary:4", "chain"};
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        for (size_t j = 0; j < sizeof(few) / sizeof(few[0]); j++) {
+            struct cop_shape shape;
+            cop_time got;
+            assert_int_equal(cop_shape_parse(few[j], &shape, NULL, 0), 0);
+            assert_int_equal(model_bcast_simulate(&shape, 200, cases[i].o_ns,
+                                                  cases[i].l_ns, &got),
+                             0);
+            assert_int_equal(got, predict(few[j], 200, i).last_ns);
+        }
+    struct cop_shape none = {.kind = COP_SHAPE_KARY};
+    cop_time untouched = 7;
+    assert_int_equal(model_bcast_simulate(&none, 8, 1, 1, &untouched), COP_EINVAL);
+    assert_int_equal(untouched, 7);
+}
+
 /* The three cases, by the formula: a leaf at level x of 2^k has it after x l + (k - x) o. */
 static void test_three_cases(void **state)
 {
@@ -173,6 +195,7 @@ int main(void)
         cmocka_unit_test(test_three_cases),
         cmocka_unit_test(test_many),
         cmocka_unit_test(test_bound),
+        cmocka_unit_test(test_simulate),
         cmocka_unit_test(test_against_the_simulator),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
