@@ -14,10 +14,16 @@
 /* Who failed: all that the view has not, but for those who have no place anyway. Where the
  * coordinator's death ended it that is the coordinator alone: the one thing that all who hear
  * of it know, also if they come to it by themselves (G11). */
+static uint32_t count_failed(const struct cop__agreement *agreement, int status)
+{
+    bool only_first = status == COP_UNDECIDED || status == COP_UNCERTAIN;
+    return only_first ? 1 : agreement->lost_count;
+}
+
 static struct cop_buf *encode_failed(const struct cop__agreement *agreement, int status)
 {
     bool only_first = status == COP_UNDECIDED || status == COP_UNCERTAIN;
-    uint32_t count = only_first ? 1 : agreement->lost_count;
+    uint32_t count = count_failed(agreement, status);
     struct cop_buf *buf = cop_buf_create((size_t)count * COP__SIZE_rank);
     if (!buf)
         return NULL;
@@ -34,9 +40,10 @@ struct cop_buf *cop__decision_make(struct cop_node *node,
                                    const struct cop__agreement *agreement, int status,
                                    const struct cop__share *share)
 {
-    struct cop_buf *failed = encode_failed(agreement, status);
+    bool names_some = count_failed(agreement, status) > 0;
+    struct cop_buf *failed = names_some ? encode_failed(agreement, status) : NULL;
     struct cop_buf *payload = NULL;
-    if (failed) {
+    if (!names_some || failed) {
         struct cop__msg_decide decide = {
             .group = agreement->group->number,
             .number = agreement->number,
@@ -44,8 +51,10 @@ struct cop_buf *cop__decision_make(struct cop_node *node,
             .root = node->self,
             .epoch = cop_view_epoch(node->view),
             .status = (uint32_t)status,
-            .failed = {failed->data, failed->length / COP__SIZE_rank},
         };
+        if (failed)
+            decide.failed =
+                (struct cop__list){failed->data, failed->length / COP__SIZE_rank};
         if (share && share->value && status == 0)
             decide.value =
                 (struct cop__bytes){share->value->data, share->value->length};
@@ -103,15 +112,15 @@ static void tell_below(struct cop_node *node, struct cop__agreement *agreement)
 }
 
 bool cop__agreement_decide(struct cop_node *node, struct cop__agreement *agreement,
-                           struct cop__bytes payload)
+                           struct cop_buf *payload)
 {
     struct cop__msg_decide decide;
-    if (cop__decode_decide(payload.data, payload.length, &decide) ||
+    if (cop__decode_decide(payload->data, payload->length, &decide) ||
         !is_possible(node, agreement, &decide))
         return false;
-    agreement->decision = cop_buf_copy(payload.data, payload.length);
+    agreement->decision = cop_buf_ref(payload);
     agreement->failed = cop__failed_add(agreement->base, decide.failed);
-    if (!agreement->decision || !agreement->failed) {
+    if (!agreement->failed) {
         cop__fail(node, COP_ENOMEM);
         return true;
     }
@@ -126,6 +135,19 @@ bool cop__agreement_decide(struct cop_node *node, struct cop__agreement *agreeme
     if (agreement->status != COP_UNDECIDED && agreement->status != COP_UNCERTAIN)
         cop__agree_group_settle(node, agreement->group, agreement->number);
     return true;
+}
+
+bool cop__agreement_decide_copy(struct cop_node *node, struct cop__agreement *agreement,
+                                struct cop__bytes payload)
+{
+    struct cop_buf *copy = cop_buf_copy(payload.data, payload.length);
+    if (!copy) {
+        cop__fail(node, COP_ENOMEM);
+        return true;
+    }
+    bool is_taken = cop__agreement_decide(node, agreement, copy);
+    cop_buf_unref(copy);
+    return is_taken;
 }
 
 /*
@@ -154,9 +176,7 @@ void cop__on_decide(struct cop_node *node, const struct cop_frame *frame)
         COP__COUNT(node, ignored_repeated);
     } else if (ignore_decide(agreement, from)) {
         COP__COUNT(node, ignored_not_ancestor);
-    } else if (!cop__agreement_decide(
-                   node, agreement,
-                   (struct cop__bytes){frame->payload->data, frame->payload->length})) {
+    } else if (!cop__agreement_decide(node, agreement, frame->payload)) {
         COP__COUNT(node, ignored_malformed);
     }
 }

@@ -139,6 +139,7 @@ static int fill(struct cop_node *node, const struct cop_agree_group *options,
 
 static void free_empty(struct cop__agree_group *group)
 {
+    cop__spare_free(&group->spare);
     free(group->spans);
     free(group->gone);
     free(group->ring);
@@ -386,6 +387,7 @@ struct cop__agreement *cop__agree_group_open(struct cop_node *node,
 
 void cop__agreement_shrink(struct cop__agreement *agreement)
 {
+    cop__agreement_leave_layout(agreement);
     for (uint32_t i = 0; i < agreement->child_count; i++) {
         cop__share_free(&agreement->children[i].share);
         cop_buf_unref(agreement->children[i].lock);

@@ -153,7 +153,9 @@ size_t cop__agree_bytes(const struct cop_node *node)
         sum += sizeof *group + group->span_count * sizeof *group->spans +
                group->gone_count * sizeof *group->gone +
                group->ring_size * sizeof(struct cop__agreement *) +
-               group->watched.capacity * sizeof(cop_id);
+               group->watched.capacity * sizeof(cop_id) +
+               group->spare.child_count * sizeof *group->spare.children +
+               group->spare.order.capacity * sizeof(cop_rank);
         for (uint32_t j = 0; j < group->ring_size; j++)
             sum += group->ring[j] ? bytes_of(group->ring[j]) : 0;
     }

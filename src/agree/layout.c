@@ -314,18 +314,84 @@ static void watch_neighbours(struct cop_node *node, struct cop__agreement *agree
             node, group, cop__agreement_rank(agreement, agreement->children[i].place));
 }
 
-void cop__agreement_lay(struct cop_node *node, struct cop__agreement *agreement)
+/* ---- from one agreement to the next ---------------------------------------------- */
+
+/* Whether the tree is as it was laid, with nobody missing. */
+static bool is_whole(const struct cop__agreement *agreement)
+{
+    return agreement->lost_count == 0 && agreement->empty_count == 0 &&
+           (agreement->dense || !agreement->base || agreement->base->count == 0);
+}
+
+void cop__spare_free(struct cop__spare *spare)
+{
+    cop__failed_unref(spare->base);
+    free(spare->children);
+    cop_ranks_free(&spare->order);
+    *spare = (struct cop__spare){0};
+}
+
+void cop__agreement_leave_layout(struct cop__agreement *agreement)
+{
+    struct cop__spare *spare = &agreement->group->spare;
+    if (!agreement->laid || !agreement->children || !is_whole(agreement))
+        return;
+    for (uint32_t i = 0; i < agreement->child_count; i++) {
+        drop_child(&agreement->children[i]);
+        agreement->children[i] =
+            (struct cop__child){.place = agreement->children[i].place};
+    }
+    cop__spare_free(spare);
+    *spare = (struct cop__spare){cop__failed_ref(agreement->base), agreement->children,
+                                 agreement->child_count, agreement->order,
+                                 agreement->parent};
+    agreement->children = NULL;
+    agreement->child_count = 0;
+    agreement->order = (struct cop_ranks){0};
+}
+
+/* Those who are in it are watched already. */
+static bool take_spare(struct cop__agreement *agreement)
+{
+    struct cop__spare *spare = &agreement->group->spare;
+    if (!spare->children || spare->base != agreement->base || agreement->children ||
+        !is_whole(agreement))
+        return false;
+    if (spare->parent != agreement->parent)
+        agreement->cast = agreement->kept = false;
+    agreement->parent = spare->parent;
+    agreement->children = spare->children;
+    agreement->child_count = spare->child_count;
+    agreement->first_open = 0;
+    cop_ranks_free(&agreement->order);
+    agreement->order = spare->order;
+    spare->children = NULL;
+    spare->order = (struct cop_ranks){0};
+    cop__spare_free(spare);
+    return true;
+}
+
+static int lay_anew(struct cop_node *node, struct cop__agreement *agreement)
 {
     struct laid laid;
+    int error = find_neighbours(agreement, mend(agreement, &laid));
+    if (!error)
+        error = place_children(agreement);
+    if (!error)
+        watch_neighbours(node, agreement);
+    return error;
+}
+
+void cop__agreement_lay(struct cop_node *node, struct cop__agreement *agreement)
+{
     cop_epoch before = agreement->round;
     agreement->place = cop__agreement_place(agreement, agreement->group->rank);
     int error = find_lost(agreement);
     agreement->coordinator_lost =
+        agreement->lost_count > 0 &&
         is_lost(agreement, cop__agreement_coordinator(agreement));
-    if (!error)
-        error = find_neighbours(agreement, mend(agreement, &laid));
-    if (!error)
-        error = place_children(agreement);
+    if (!error && !take_spare(agreement))
+        error = lay_anew(node, agreement);
     if (error) {
         cop__fail(node, error);
         return;
@@ -339,5 +405,4 @@ void cop__agreement_lay(struct cop_node *node, struct cop__agreement *agreement)
         for (uint32_t i = 0; i < agreement->child_count; i++)
             agreement->children[i].locked = false;
     }
-    watch_neighbours(node, agreement);
 }

@@ -82,8 +82,7 @@ static void settle_lock(struct cop_node *node, struct cop__agreement *agreement)
         return;
     }
     struct cop_buf *lock = cop_buf_ref(agreement->lock);
-    cop__agreement_decide(node, agreement,
-                          (struct cop__bytes){lock->data, lock->length});
+    cop__agreement_decide(node, agreement, lock);
     cop_buf_unref(lock);
 }
 

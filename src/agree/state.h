@@ -104,6 +104,16 @@ struct cop__agreement {
     cop_epoch asked_round;
 };
 
+/* Who is above and below me in a tree that nobody is lost of: what one agreement has found out
+ * is right for the next one, if the same have failed before both. */
+struct cop__spare {
+    struct cop__failed *base;    /* a reference, or NULL */
+    struct cop__child *children; /* who have said nothing; NULL: there is none */
+    uint32_t child_count;
+    struct cop_ranks order;
+    cop_rank parent;
+};
+
 /* Members whose ids follow each other, in lives of the same number, from a rank on. */
 struct cop__stretch {
     cop_rank rank;
@@ -141,6 +151,7 @@ struct cop__agree_group {
     struct cop_ranks watched;     /* ids */
     struct cop__agreement **ring; /* by number; NULL: not open, or over */
     uint32_t ring_size;
+    struct cop__spare spare; /* of the last that was decided */
     uint32_t ahead;  /* of the last call: how far others may be */
     uint64_t oldest; /* all before it are over */
     bool closing;    /* this member is done with it */
@@ -241,6 +252,9 @@ cop_rank cop__agree_group_rank_of(const struct cop__agree_group *group, cop_id i
 
 /* Lays the tree out in the present view. Votes that still hold are kept. */
 void cop__agreement_lay(struct cop_node *node, struct cop__agreement *agreement);
+/* Leaves the layout to the next agreement of the group, if it may be that one's. */
+void cop__agreement_leave_layout(struct cop__agreement *agreement);
+void cop__spare_free(struct cop__spare *spare);
 cop_rank cop__agreement_rank(const struct cop__agreement *agreement, cop_rank place);
 cop_rank cop__agreement_place(const struct cop__agreement *agreement, cop_rank rank);
 /* Who has a place. */
@@ -279,10 +293,13 @@ bool cop__agreement_all_voted(struct cop__agreement *agreement);
 struct cop_buf *cop__decision_make(struct cop_node *node,
                                    const struct cop__agreement *agreement, int status,
                                    const struct cop__share *share);
-/* Takes a decision: tells those below and the application. Borrows the payload. False if
- * it makes no sense. */
+/* Takes a decision: tells those below and the application. Keeps a reference to the payload.
+ * False if it makes no sense. */
 bool cop__agreement_decide(struct cop_node *node, struct cop__agreement *agreement,
-                           struct cop__bytes payload);
+                           struct cop_buf *payload);
+/* The same, for one that is a part of something else. */
+bool cop__agreement_decide_copy(struct cop_node *node, struct cop__agreement *agreement,
+                                struct cop__bytes payload);
 void cop__agreement_tell(struct cop_node *node, struct cop__agreement *agreement,
                          cop_rank place);
 /* Ends the wait of the application. */

@@ -21,8 +21,7 @@ static void decide_without(struct cop_node *node, struct cop__agreement *agreeme
     struct cop_buf *payload = cop__decision_make(node, agreement, status, NULL);
     if (!payload)
         return;
-    cop__agreement_decide(node, agreement,
-                          (struct cop__bytes){payload->data, payload->length});
+    cop__agreement_decide(node, agreement, payload);
     cop_buf_unref(payload);
 }
 
@@ -146,7 +145,7 @@ static void mind_answers(struct cop_node *node, struct cop__agreement *agreement
 static void take_last(struct cop_node *node, struct cop__agreement *agreement,
                       struct cop__bytes decision)
 {
-    if (!cop__agreement_decide(node, agreement, decision))
+    if (!cop__agreement_decide_copy(node, agreement, decision))
         COP__COUNT(node, ignored_malformed);
     else if (agreement->parent != COP_RANK_NONE && !node->failed)
         cop__agreement_cast(node, agreement);
@@ -177,6 +176,6 @@ void cop__on_standing(struct cop_node *node, const struct cop_frame *frame)
     asked->answered = true;
     if (standing.decision.length == 0)
         mind_answers(node, agreement);
-    else if (!cop__agreement_decide(node, agreement, standing.decision))
+    else if (!cop__agreement_decide_copy(node, agreement, standing.decision))
         COP__COUNT(node, ignored_malformed);
 }

@@ -97,10 +97,11 @@ static void send_vote(struct cop_node *node, struct cop__agreement *agreement,
                       const struct cop__share *share)
 {
     const struct cop__agree_group *group = agreement->group;
-    struct cop_buf *doubts = encode_doubts(node, group);
+    bool has_beliefs = cop__roster_count(node) > 0;
+    struct cop_buf *doubts = has_beliefs ? encode_doubts(node, group) : NULL;
     const struct cop_buf *held = agreement->decision;
     uint8_t flags = held ? COP__HELD_DECISION : 0;
-    if (!doubts) {
+    if (has_beliefs && !doubts) {
         cop__fail(node, COP_ENOMEM);
         return;
     }
@@ -117,8 +118,9 @@ static void send_vote(struct cop_node *node, struct cop__agreement *agreement,
         .type = share->type,
         .op = share->op,
         .status = (uint32_t)share->status,
-        .lost = {doubts->data, doubts->length / COP__SIZE_belief},
     };
+    if (doubts)
+        vote.lost = (struct cop__list){doubts->data, doubts->length / COP__SIZE_belief};
     if (share->value)
         vote.value = (struct cop__bytes){share->value->data, share->value->length};
     if (held)
@@ -165,8 +167,7 @@ static void conclude(struct cop_node *node, struct cop__agreement *agreement)
     cop__share_free(&share);
     if (!payload)
         return;
-    cop__agreement_decide(node, agreement,
-                          (struct cop__bytes){payload->data, payload->length});
+    cop__agreement_decide(node, agreement, payload);
     cop_buf_unref(payload);
 }
 
@@ -176,8 +177,7 @@ static void give_up(struct cop_node *node, struct cop__agreement *agreement)
     struct cop_buf *payload = cop__decision_make(node, agreement, COP_ELOST, NULL);
     if (!payload)
         return;
-    cop__agreement_decide(node, agreement,
-                          (struct cop__bytes){payload->data, payload->length});
+    cop__agreement_decide(node, agreement, payload);
     cop_buf_unref(payload);
 }
 
@@ -254,7 +254,7 @@ static bool tell_or_take(struct cop_node *node, struct cop__agreement *agreement
     if (!agreement->decision && brings) {
         if (!cop__agreement_child(agreement, from))
             COP__COUNT(node, ignored_not_below);
-        else if (!cop__agreement_decide(node, agreement, vote->held))
+        else if (!cop__agreement_decide_copy(node, agreement, vote->held))
             COP__COUNT(node, ignored_malformed);
         else if (agreement->parent != COP_RANK_NONE)
             cop__agreement_cast(node, agreement);
