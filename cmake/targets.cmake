@@ -80,8 +80,8 @@ foreach(part coppice_pure coppice_sim coppice_net coppice_run coppice_boot)
                                               ${PROJECT_SOURCE_DIR}/src)
 endforeach()
 
-# The command is linked as one program: a step of a node crosses six folders, and a quarter
-# of its instructions are calls between them. The objects are fat, so that everybody else
+# The command and the shared library are each compiled as one when they are linked: a step of a
+# node crosses six folders, and a quarter of its instructions are calls between them. The objects are fat, so that everybody else
 # (each of the many tests) links the plain code in them and does not wait.
 set(lto OFF)
 if(COPPICE_LTO AND CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_BUILD_TYPE STREQUAL "Release"
@@ -94,7 +94,7 @@ if(COPPICE_LTO AND CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_BUILD_TYPE STREQ
     target_link_options(coppice_flags INTERFACE
         $<IF:$<BOOL:$<TARGET_PROPERTY:COPPICE_LTO>>,-flto=auto;-O2,-fno-lto>)
 endif()
-coppice_say("link-time optimisation" "${lto}" "of the command: gcc, release")
+coppice_say("link-time optimisation" "${lto}" "of the command and the shared library: gcc, release")
 
 include(cmake/often.cmake)
 
@@ -113,6 +113,9 @@ set_target_properties(coppice_static PROPERTIES
     OUTPUT_NAME coppice EXPORT_NAME static LINKER_LANGUAGE C)
 target_link_options(coppice_shared PRIVATE -Wl,--version-script=${map}
                                            -Wl,-Bsymbolic-functions)
+if(lto)
+    set_target_properties(coppice_shared PROPERTIES COPPICE_LTO ON)
+endif()
 coppice_lay_often(coppice_shared)
 if(NOT COPPICE_SANITIZE AND NOT COPPICE_FUZZ) # a sanitizer's run-time is in the executable
     target_link_options(coppice_shared PRIVATE -Wl,-z,defs)
@@ -144,7 +147,8 @@ if(OMPI_FOUND AND NOT COPPICE_FUZZ)
     target_include_directories(coppice_mpi PRIVATE ${PROJECT_SOURCE_DIR}/src)
     target_include_directories(coppice_mpi SYSTEM PUBLIC ${OMPI_INCLUDE_DIRS})
     # The driver below the I/O line needs some of our own names. They come from the archives,
-    # after all that the shared library shows, and are not shown again.
+    # after all that the shared library shows, and are not shown again. Not compiled as one:
+    # the linker would then take the whole node from the archives, too.
     target_link_libraries(coppice_mpi PUBLIC coppice_shared ${OMPI_LINK_LIBRARIES}
                                       PRIVATE coppice_flags $<TARGET_FILE:coppice_net>
                                               $<TARGET_FILE:coppice_pure>)
@@ -227,13 +231,15 @@ if(NOT COPPICE_FUZZ)
                                                     coppice_tools_common)
     endforeach()
 endif()
-# What our protocols cost over MPI: started by mpirun, so the driver is linked in.
+# What our protocols cost over MPI, with the libraries that programs have.
 if(OMPI_FOUND AND NOT COPPICE_FUZZ)
-    file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/net/mpi/*.c)
-    add_executable(bench_mpi ${PROJECT_SOURCE_DIR}/bench/mpi/driver.c ${sources})
-    target_include_directories(bench_mpi SYSTEM PRIVATE ${OMPI_INCLUDE_DIRS})
-    target_link_libraries(bench_mpi PRIVATE coppice_flags coppice_system coppice_tools_common
-                                            ${OMPI_LINK_LIBRARIES})
+    add_executable(bench_mpi ${PROJECT_SOURCE_DIR}/bench/mpi/driver.c
+                             ${PROJECT_SOURCE_DIR}/tools/json.c
+                             ${PROJECT_SOURCE_DIR}/tools/sample.c
+                             ${PROJECT_SOURCE_DIR}/src/base/assert.c)
+    target_include_directories(bench_mpi PRIVATE ${PROJECT_SOURCE_DIR}/tools
+                                                 ${PROJECT_SOURCE_DIR}/src)
+    target_link_libraries(bench_mpi PRIVATE coppice_flags coppice_system coppice_mpi m)
 endif()
 # Bulk over libfabric next to bulk over our own sockets.
 if(TARGET coppice_ofi)
