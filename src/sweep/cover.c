@@ -92,10 +92,22 @@ static void sift_down(struct cop__mark *marks, uint32_t at, uint32_t count)
     }
 }
 
-/* Insertion for the usual handful, heapsort beyond: qsort may allocate, and differs. */
+static void reverse(struct cop__mark *marks, uint32_t count)
+{
+    for (uint32_t i = 0; i < count / 2; i++) {
+        struct cop__mark swap = marks[i];
+        marks[i] = marks[count - 1 - i];
+        marks[count - 1 - i] = swap;
+    }
+}
+
+/* Insertion for the usual handful, heapsort beyond: qsort may allocate, and differs. Of the
+ * children the highest is asked first, and its marks come first. */
 static void sort(struct cop__mark *marks, uint32_t count)
 {
     if (count <= 32) {
+        if (count > 1 && key(&marks[0]) > key(&marks[count - 1]))
+            reverse(marks, count);
         for (uint32_t i = 1; i < count; i++) {
             struct cop__mark mark = marks[i];
             uint32_t at = i;

@@ -38,13 +38,22 @@ static void swap(cop_rank *a, cop_rank *b)
  * Rank 0 is where the root would be, and the only one out of order as a rule. Moving it is
  * linear, and a flat tree of a million would feel the difference.
  */
-static bool move_one(const struct cop_tree *tree, cop_rank *items, uint32_t count,
-                     uint32_t out)
+static uint32_t move_right(const struct cop_tree *tree, cop_rank *items, uint32_t count,
+                           uint32_t out)
 {
-    uint32_t at = out - 1;
-    for (; at + 1 < count && is_before(tree, items[at + 1], items[at]); at++)
+    for (uint32_t at = out - 1;
+         at + 1 < count && is_before(tree, items[at + 1], items[at]); at++)
         swap(&items[at], &items[at + 1]);
-    return first_out_of_order(tree, items, count) == count;
+    return first_out_of_order(tree, items, count);
+}
+
+/* And who is to leave is listed after all others, whatever its rank is. */
+static uint32_t move_left(const struct cop_tree *tree, cop_rank *items, uint32_t count,
+                          uint32_t out)
+{
+    for (uint32_t at = out; at > 0 && is_before(tree, items[at], items[at - 1]); at--)
+        swap(&items[at - 1], &items[at]);
+    return first_out_of_order(tree, items, count);
 }
 
 /* Lets the item at `at` sink; the last in order is on top of the heap. */
@@ -72,7 +81,12 @@ static void heap_sort(const struct cop_tree *tree, cop_rank *items, uint32_t cou
 
 void cop__order_children(const struct cop_tree *tree, struct cop_ranks *ranks)
 {
-    uint32_t out = first_out_of_order(tree, ranks->items, ranks->count);
-    if (out != ranks->count && !move_one(tree, ranks->items, ranks->count, out))
-        heap_sort(tree, ranks->items, ranks->count);
+    uint32_t count = ranks->count;
+    uint32_t out = first_out_of_order(tree, ranks->items, count);
+    if (out != count)
+        out = move_right(tree, ranks->items, count, out);
+    if (out != count)
+        out = move_left(tree, ranks->items, count, out);
+    if (out != count)
+        heap_sort(tree, ranks->items, count);
 }
