@@ -28,6 +28,7 @@
 #define SENDS_LOOK 16u
 /* How often nothing happens before all receives are looked at. */
 #define IDLE_LOOK 64u
+#define NONE UINT32_MAX
 
 /* A packet on its way. */
 struct packet {
@@ -45,6 +46,7 @@ struct cop_mpi {
     uint32_t
         *line; /* receives in the order of their posting, from `first` on, around */
     uint32_t first, idle;
+    uint32_t spent; /* a receive that is over and not posted again yet, or NONE */
     /* Receives, then sends; `packets` goes with the sends. */
     MPI_Request *requests;
     struct packet **packets;
@@ -135,14 +137,21 @@ static int post(struct cop_mpi *mpi, uint32_t index)
     return error == MPI_SUCCESS ? 0 : COP_EIO;
 }
 
-static int on_came(struct cop_mpi *mpi, uint32_t index, const MPI_Status *status)
+/* What it brought. The next progress posts it again: the answer goes out first. */
+static void on_came(struct cop_mpi *mpi, uint32_t index, const MPI_Status *status)
 {
     int length;
     if (MPI_Get_count(status, MPI_BYTE, &length) == MPI_SUCCESS && length > 0)
         cop__host_arrived(mpi->host, (cop_id)status->MPI_SOURCE,
                           mpi->came + (size_t)index * mpi->packet_bytes,
                           (size_t)length);
-    return post(mpi, index);
+}
+
+static int post_spent(struct cop_mpi *mpi)
+{
+    uint32_t index = mpi->spent;
+    mpi->spent = NONE;
+    return index == NONE ? 0 : post(mpi, index);
 }
 
 static bool has_failed(const struct cop_mpi *mpi, int error, int i)
@@ -150,13 +159,13 @@ static bool has_failed(const struct cop_mpi *mpi, int error, int i)
     return error == MPI_ERR_IN_STATUS && mpi->statuses[i].MPI_ERROR != MPI_SUCCESS;
 }
 
-static int on_received(struct cop_mpi *mpi, uint32_t index, bool is_good,
-                       const MPI_Status *status)
+static void on_received(struct cop_mpi *mpi, uint32_t index, bool is_good,
+                        const MPI_Status *status)
 {
     if (is_good)
-        return on_came(mpi, index, status);
-    mpi->errors++;
-    return post(mpi, index);
+        on_came(mpi, index, status);
+    else
+        mpi->errors++;
 }
 
 /* Whether a packet came in the oldest receive, or an error. */
@@ -168,9 +177,10 @@ static int take_oldest(struct cop_mpi *mpi)
     int error = MPI_Test(&mpi->requests[index], &done, &status);
     if (error == MPI_SUCCESS && !done)
         return 0;
-    mpi->first = (mpi->first + 1) % mpi->receives;
-    error = on_received(mpi, index, error == MPI_SUCCESS, &status);
-    return error ? error : 1;
+    mpi->first = mpi->first + 1 < mpi->receives ? mpi->first + 1 : 0;
+    mpi->spent = index;
+    on_received(mpi, index, error == MPI_SUCCESS, &status);
+    return 1;
 }
 
 /* Some have ended before the oldest. They go to the end of the line, and those that were
@@ -209,9 +219,11 @@ static int take_any(struct cop_mpi *mpi)
     if (count == MPI_UNDEFINED || count == 0)
         return 0;
     line_up(mpi);
-    for (int i = 0; i < count && failure == 0; i++)
-        failure = on_received(mpi, (uint32_t)mpi->indices[i],
-                              !has_failed(mpi, error, i), &mpi->statuses[i]);
+    for (int i = 0; i < count && failure == 0; i++) {
+        uint32_t index = (uint32_t)mpi->indices[i];
+        on_received(mpi, index, !has_failed(mpi, error, i), &mpi->statuses[i]);
+        failure = post(mpi, index);
+    }
     return failure ? failure : count;
 }
 
@@ -241,7 +253,10 @@ static int look_at_sends(struct cop_mpi *mpi)
 static int test(struct cop_mpi *mpi)
 {
     bool is_turn = ++mpi->idle % IDLE_LOOK == 0;
-    int came = take_oldest(mpi), error = 0;
+    int error = post_spent(mpi);
+    if (error)
+        return error;
+    int came = take_oldest(mpi);
     if (came == 0 && is_turn)
         came = take_any(mpi);
     if (came > 0)
@@ -377,6 +392,7 @@ int cop_mpi_create(const struct cop_mpi_config *config, struct cop_mpi **out, ch
     mpi->packet_bytes = config->packet_bytes ? config->packet_bytes : PACKET_BYTES;
     mpi->receives = config->receives ? config->receives : RECEIVES;
     mpi->sends_look = SENDS_LOOK;
+    mpi->spent = NONE;
     mpi->yields = mpi_yields();
     mpi->comm = MPI_COMM_NULL;
     if (MPI_Comm_dup(config->comm, &mpi->comm) != MPI_SUCCESS) {

@@ -10,6 +10,8 @@
 
 #define HELLO_TIMEOUT (10 * COP_SEC)
 #define BARE_BYTES 20u
+/* More than CLOCK_MONOTONIC_COARSE is ever behind: two ticks of the slowest kernel. */
+#define COARSE_LAG (20 * COP_MSEC)
 
 /* Another process; made when it is first spoken of. */
 struct peer {
@@ -39,6 +41,8 @@ struct cop__host {
     uint32_t peer_count;   /* slots */
     struct peer *listed;
     struct effects_ring told, mine;
+    struct effects_ring telling; /* those that the application is just told, or empty */
+    cop_time now;                /* of what is being done: the clock is read once for it */
     struct cop__host_stats stats;
     uint64_t backlog;
     cop_time next_hello; /* no answer is due before this */
@@ -46,12 +50,16 @@ struct cop__host {
     int failure;
 };
 
-cop_time cop__host_now(void)
+static cop_time read_clock(clockid_t clock)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (cop_time)now.tv_sec * COP_SEC + (cop_time)now.tv_nsec;
 }
+
+cop_time cop__host_now(void) { return read_clock(CLOCK_MONOTONIC); }
+
+static void look_at_clock(struct cop__host *host) { host->now = cop__host_now(); }
 
 static void fail(struct cop__host *host, int error)
 {
@@ -313,7 +321,7 @@ static void ask(struct cop__host *host, cop_id id)
     struct peer *peer = get_peer(host, id);
     if (!peer || peer->life != 0 || peer->asked_until != COP_TIME_NEVER)
         return;
-    peer->asked_until = cop__host_now() + host->config.hello_timeout_ns;
+    peer->asked_until = host->now + host->config.hello_timeout_ns;
     if (peer->asked_until < host->next_hello)
         host->next_hello = peer->asked_until;
     owe(host, peer, COP__PACKET_HELLO);
@@ -395,7 +403,7 @@ static int run(struct cop__host *host, const struct cop_event *event)
     int result = step(host, event);
     while (host->failure == 0 && ring_pop(&host->mine, &effect)) {
         struct cop_event own = {.kind = COP_EVENT_RECV,
-                                .now = cop__host_now(),
+                                .now = host->now,
                                 .peer = host->config.node.self,
                                 .frame = &effect.frame};
         step(host, &own);
@@ -415,7 +423,7 @@ static void meet(struct cop__host *host, struct peer *peer, cop_incarnation life
         return;
     peer->life = life;
     struct cop_event event = {.kind = COP_EVENT_PEER_UP,
-                              .now = cop__host_now(),
+                              .now = host->now,
                               .peer = peer->id,
                               .incarnation = life};
     run(host, &event);
@@ -429,7 +437,7 @@ static void give_frames(struct cop__host *host, struct peer *peer)
     while ((more = cop__pair_next(&peer->pair, &frame)) == 1) {
         meet(host, peer, frame.header.sender_incarnation);
         struct cop_event event = {.kind = COP_EVENT_RECV,
-                                  .now = cop__host_now(),
+                                  .now = host->now,
                                   .peer = peer->id,
                                   .frame = &frame};
         run(host, &event);
@@ -451,6 +459,7 @@ void cop__host_arrived(struct cop__host *host, cop_id id, const uint8_t *packet,
     struct cop__said said;
     if (!peer || host->failure || peer->is_broken)
         return;
+    look_at_clock(host);
     host->stats.received++;
     host->backlog -= peer->pair.queued_bytes;
     int error = cop__pair_take(&peer->pair, packet, length, &said);
@@ -481,6 +490,7 @@ void cop__host_fetched(struct cop__host *host, cop_id id, uint32_t number, int e
         break_off(host, peer, COP_DOWN_SILENT);
         return;
     }
+    look_at_clock(host);
     host->stats.fetched++;
     cop__pair_on_fetched(&peer->pair, number);
     give_frames(host, peer);
@@ -491,8 +501,9 @@ void cop__host_lost(struct cop__host *host, cop_id id, enum cop_down why)
     struct peer *peer = get_peer(host, id);
     if (!peer || host->failure)
         return;
+    look_at_clock(host);
     struct cop_event event = {.kind = COP_EVENT_PEER_DOWN,
-                              .now = cop__host_now(),
+                              .now = host->now,
                               .peer = id,
                               .incarnation = peer->life,
                               .why = why};
@@ -510,8 +521,9 @@ void cop__host_cut(struct cop__host *host, cop_id id, enum cop_down why)
 
 /* ---- what is due ----------------------------------------------------------------- */
 
-static void give_up_asking(struct cop__host *host, cop_time now)
+static void give_up_asking(struct cop__host *host)
 {
+    cop_time now = host->now;
     host->next_hello = COP_TIME_NEVER;
     for (cop_id id = 0; id < host->peer_count; id++) {
         struct peer *peer = host->peers[id];
@@ -531,8 +543,9 @@ static void check_backlog(struct cop__host *host)
     if (is_choked == host->is_choked)
         return;
     host->is_choked = is_choked;
+    look_at_clock(host);
     struct cop_event event = {
-        .kind = COP_EVENT_SENT, .now = cop__host_now(), .backlog_bytes = host->backlog};
+        .kind = COP_EVENT_SENT, .now = host->now, .backlog_bytes = host->backlog};
     run(host, &event);
 }
 
@@ -544,46 +557,64 @@ cop_time cop__host_deadline(const struct cop__host *host)
     return tick < host->next_hello ? tick : host->next_hello;
 }
 
+/* Of a process that waits this is the only thing to be done, over and over: the clock that
+ * takes several times as long to read is left alone until the deadline is near. */
+static bool is_far(cop_time deadline)
+{
+    return deadline == COP_TIME_NEVER ||
+           (deadline > COARSE_LAG &&
+            read_clock(CLOCK_MONOTONIC_COARSE) < deadline - COARSE_LAG);
+}
+
 static void do_what_is_due(struct cop__host *host)
 {
     cop_time deadline = cop__host_deadline(host);
-    if (deadline == COP_TIME_NEVER)
+    if (is_far(deadline))
         return;
-    cop_time now = cop__host_now();
-    if (now < deadline)
+    look_at_clock(host);
+    if (host->now < deadline)
         return;
-    if (host->next_hello <= now)
-        give_up_asking(host, now);
-    if (!host->is_started || cop_deadline(host->node) <= now) {
-        struct cop_event event = {.kind = COP_EVENT_TICK, .now = now};
+    if (host->next_hello <= host->now)
+        give_up_asking(host);
+    if (!host->is_started || cop_deadline(host->node) <= host->now) {
+        struct cop_event event = {.kind = COP_EVENT_TICK, .now = host->now};
         host->is_started = true;
         run(host, &event);
     }
 }
 
+/* What comes of what is submitted meanwhile is told the next time. */
+static int tell(struct cop__host *host)
+{
+    struct effects_ring telling = host->told;
+    host->told = host->telling;
+    for (uint32_t i = 0; i < telling.count; i++) {
+        struct cop_effect *effect =
+            &telling.items[(telling.first + i) & (telling.capacity - 1)];
+        host->config.effect(host->config.context, effect);
+        release(effect);
+    }
+    host->telling = (struct effects_ring){telling.items, telling.capacity, 0, 0};
+    return (int)telling.count;
+}
+
 int cop__host_settle(struct cop__host *host)
 {
-    struct cop_effect effect;
-    int told = 0;
     if (host->failure)
         return host->failure;
     do_what_is_due(host);
     check_backlog(host);
-    flush(host);
-    /* What comes of what these submit is told the next time. */
-    for (uint32_t left = host->told.count; left > 0; left--) {
-        ring_pop(&host->told, &effect);
-        host->config.effect(host->config.context, &effect);
-        release(&effect);
-        told++;
-    }
+    if (host->listed)
+        flush(host);
+    int told = host->told.count > 0 ? tell(host) : 0;
     return host->failure ? host->failure : told;
 }
 
 int cop__host_submit(struct cop__host *host, const struct cop_request *request)
 {
+    look_at_clock(host);
     struct cop_event event = {
-        .kind = COP_EVENT_SUBMIT, .now = cop__host_now(), .request = request};
+        .kind = COP_EVENT_SUBMIT, .now = host->now, .request = request};
     int error = run(host, &event);
     flush(host);
     return error;
@@ -618,7 +649,8 @@ int cop__host_create(const struct cop__host_config *config, struct cop__host **o
     host->view = cop_view_ref(config->node.view);
     host->peer_count = cop_view_slots(config->node.view);
     host->peers = calloc(host->peer_count, sizeof(struct peer *));
-    host->config.node.now = cop__host_now();
+    look_at_clock(host);
+    host->config.node.now = host->now;
     int error =
         host->peers ? cop_node_create(&host->config.node, &host->node) : COP_ENOMEM;
     if (error) {
@@ -642,6 +674,7 @@ void cop__host_destroy(struct cop__host *host)
     }
     free(host->peers);
     ring_fini(&host->told);
+    ring_fini(&host->telling);
     ring_fini(&host->mine);
     cop_effects_free(&host->effects);
     cop_node_destroy(host->node);

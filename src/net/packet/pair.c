@@ -124,7 +124,10 @@ static size_t cut(struct cop__outgoing *out, uint8_t *to, size_t room)
     struct cop__parcel *parcel = &out->ring[out->first];
     uint8_t head[COP__HEADER_SIZE];
     size_t done = 0;
-    if (out->cut < COP__HEADER_SIZE) {
+    if (out->cut == 0 && room >= COP__HEADER_SIZE) {
+        cop__header_encode(&parcel->header, to);
+        done = out->cut = COP__HEADER_SIZE;
+    } else if (out->cut < COP__HEADER_SIZE) {
         cop__header_encode(&parcel->header, head);
         done = COP__HEADER_SIZE - out->cut < room ? COP__HEADER_SIZE - out->cut : room;
         memcpy(to, head + out->cut, done);
