@@ -80,17 +80,20 @@ static int wait_for(struct watch *watch, uint64_t wave)
                : 0;
 }
 
+/* What was given is looked at between the kill and the end of the process, which others may have
+ * noticed long before it is told here. */
 static cop_time strike(struct watch *watch, uint32_t n)
 {
     uint64_t most = 0;
     cop_time at = now_ns();
-    chorus_kill(&watch->chorus, VICTIM);
+    chorus_strike(&watch->chorus, VICTIM);
     for (cop_id id = 0; id < n; id++)
         if (chorus_given(&watch->chorus, id) > most)
             most = chorus_given(&watch->chorus, id);
     pthread_mutex_lock(&watch->mutex);
     watch->after = most + 1;
     pthread_mutex_unlock(&watch->mutex);
+    chorus_kill(&watch->chorus, VICTIM);
     return at;
 }
 

@@ -266,11 +266,17 @@ static void bury(struct chorus *chorus, cop_id id)
     chorus->pids[id] = 0;
 }
 
+void chorus_strike(struct chorus *chorus, cop_id id)
+{
+    if (id != chorus->config.self && chorus_lives(chorus, id))
+        kill(chorus->pids[id], SIGKILL);
+}
+
 void chorus_kill(struct chorus *chorus, cop_id id)
 {
     if (id == chorus->config.self || !chorus_lives(chorus, id))
         return;
-    kill(chorus->pids[id], SIGKILL);
+    chorus_strike(chorus, id);
     bury(chorus, id);
 }
 

@@ -62,7 +62,9 @@ struct chorus {
 /* All are members when this returns. 0, or EXIT_FAILED after one line; then all are gone. */
 int chorus_open(struct chorus *chorus, const struct chorus_config *config);
 void chorus_close(struct chorus *chorus);
-/* SIGKILL, and waits until it is gone. */
+/* SIGKILL. */
+void chorus_strike(struct chorus *chorus, cop_id id);
+/* The same, and waits until it is gone. */
 void chorus_kill(struct chorus *chorus, cop_id id);
 bool chorus_lives(const struct chorus *chorus, cop_id id);
 /* The number of the last packet that a member has given, at the most, and of the last before
