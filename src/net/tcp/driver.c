@@ -435,16 +435,23 @@ static void settle(struct cop__tcp *tcp)
 /* After it has read all that there was: one write for each peer, not for each frame. */
 static void on_check(uv_check_t *check) { settle(check->data); }
 
-/* Upcalls and what ended, up to the first that is something else. */
+static bool is_swift(enum telling kind)
+{
+    return kind == TELL_UPCALL || kind == TELL_COMPLETE || kind == TELL_STREAM;
+}
+
+/* Upcalls, what ended and streams, up to the first that is something else. */
 static bool tell_swiftly(struct cop__tcp *tcp)
 {
     struct told *const *end = tcp->told_end;
+    cop_time until = cop__clock_now() + TELLING;
     bool is_last = tcp->told == NULL;
     tcp->is_telling = true;
-    while (!is_last && !tcp->is_closing &&
-           (tcp->told->kind == TELL_UPCALL || tcp->told->kind == TELL_COMPLETE)) {
+    while (!is_last && !tcp->is_closing && is_swift(tcp->told->kind)) {
+        bool is_stream = tcp->told->kind == TELL_STREAM;
         is_last = &tcp->told->next == end;
         tell_next(tcp);
+        is_last |= is_stream && cop__clock_now() >= until;
     }
     tcp->is_telling = false;
     cop__runner_changed(tcp->config.runner);

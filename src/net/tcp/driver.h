@@ -27,8 +27,8 @@ struct cop__address {
 struct cop__tcp_config {
     uv_loop_t *loop;
     struct cop__runner *runner; /* of the loop, if it has one (runner.h) */
-    /* `upcall`, `piece` and `complete` touch nothing of libuv's: they may be called on the
-     * runner's short way. */
+    /* `upcall`, `piece`, `complete` and `stream` touch nothing of libuv's: they may be
+     * called on the runner's short way. */
     bool is_swift;
     uint8_t cluster[16]; /* id of the cluster; peers of another one are refused */
     uint64_t instance;   /* which start of the cluster; part of its identity */
