@@ -273,7 +273,9 @@ void cop__detect_find(struct cop_node *node, cop_id id)
 
 void cop__detect_convict(struct cop_node *node, cop_id id, enum cop_status how)
 {
-    cop__detect_find(node, id);
+    /* What somebody outside says I have not found out. */
+    if (how != COP_REPORTED)
+        cop__detect_find(node, id);
     /* Of the life that is known: it may be one that no view has yet. */
     if (cop__roster_get(node, id).status < (uint8_t)how) {
         cop__roster_suspect(node, id, how);

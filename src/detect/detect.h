@@ -45,6 +45,9 @@ void cop__detect_accuse(struct cop_node *node, cop_id id);
 /* Finds out about a suspect: it is among the found, or denies. Nothing where no detector
  * is on that finds silence. */
 void cop__detect_verify(struct cop_node *node, cop_id id);
+/* The same of one that somebody outside says is gone, whatever detectors are on: it has a deadline
+ * of the ring (D6) to deny. */
+void cop__detect_verify_report(struct cop_node *node, cop_id id);
 /* I wait for what this member does: it is accused if it does not answer. The same. */
 void cop__detect_rely(struct cop_node *node, cop_id id);
 /* A member was heard, whatever it said. */

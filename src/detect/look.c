@@ -264,16 +264,29 @@ void cop__look_mind(struct cop_node *node)
         cop__look_tell_one(node, look, SIGHT_SILENT);
 }
 
+/* An inquiry or a report from outside needs senses where no detector does. */
+static bool has_detector(const struct cop_node *node)
+{
+    return cop__detect_finds_silence(node) || cop__detect_settings(node)->witnesses > 0;
+}
+
 void cop__detect_verify(struct cop_node *node, cop_id id)
 {
-    if (!cop__senses(node) || cop__look_find(node, id, LOOK_VERIFY))
+    if (!has_detector(node) || cop__look_find(node, id, LOOK_VERIFY))
         return;
     cop__look_begin(node, id, LOOK_VERIFY, cop__senses_patience(node));
 }
 
+void cop__detect_verify_report(struct cop_node *node, cop_id id)
+{
+    if (!cop__senses_need(node) || cop__look_find(node, id, LOOK_VERIFY))
+        return;
+    cop__look_begin(node, id, LOOK_VERIFY, cop__senses_deadline(node));
+}
+
 void cop__detect_rely(struct cop_node *node, cop_id id)
 {
-    if (!cop__senses(node) || cop__look_find(node, id, LOOK_RELY) ||
+    if (!has_detector(node) || cop__look_find(node, id, LOOK_RELY) ||
         cop__roster_is_suspect(node, id))
         return;
     cop__look_begin(node, id, LOOK_RELY, cop__senses_deadline(node));

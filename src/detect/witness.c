@@ -463,7 +463,8 @@ void cop__accuse(struct cop_node *node, cop_id id, enum cop_reason reason)
 {
     enum cop_status how = reason == COP_REASON_OUTSIDE ? COP_REPORTED : COP_SUSPECT;
     if (cop__roster_get(node, id).status >= (uint8_t)how) {
-        cop__detect_find(node, id);
+        if (how != COP_REPORTED)
+            cop__detect_find(node, id);
         return;
     }
     if ((find_case_of(node, id) && how == COP_SUSPECT) || cop__detect_is_stealthy(node))

@@ -51,8 +51,27 @@ static bool found_all_before(struct cop_node *node)
         cop__detect_verify(node, id);
         all = false;
     }
-    if (all)
-        stop_verifying(node);
+    return all;
+}
+
+/*
+ * D16: whom somebody outside says is gone I ask myself before I remove it. An address that refuses
+ * ends that at once, and so does a denial; silence does after a deadline.
+ */
+static bool found_all_reported(struct cop_node *node)
+{
+    const struct cop_view *base = cop__member(node)->base;
+    bool all = true;
+    for (uint32_t i = 0; i < cop__roster_count(node) && !node->failed; i++) {
+        struct cop__belief belief = cop__roster_at(node, i);
+        if (belief.status != COP_REPORTED || belief.id == node->self ||
+            !cop_view_has(base, belief.id, belief.incarnation) ||
+            cop__detect_has_found(node, belief.id) || is_condemned(node, belief.id))
+            continue;
+        watch_also(node, belief.id);
+        cop__detect_verify_report(node, belief.id);
+        all = false;
+    }
     return all;
 }
 
@@ -162,7 +181,12 @@ void cop__member_lead(struct cop_node *node)
         cop__member_wake_at(node, member->not_before);
         return;
     }
-    if (found_all_before(node) && !cop__member_is_gathering(node))
+    /* Both ask: who is reported has the longer deadline, also if it stands before me. */
+    bool reported = found_all_reported(node);
+    if (!found_all_before(node) || !reported)
+        return;
+    stop_verifying(node);
+    if (!cop__member_is_gathering(node))
         propose(node);
 }
 

@@ -36,18 +36,19 @@ void cop__member_see_epoch(struct cop_node *node, cop_epoch epoch)
         member->highest = epoch;
 }
 
-/* Who is in line, first those who work; of those who are drained, and then of those who
- * leave, only when nobody else is. */
-static bool may_propose(const struct cop_node *node, cop_id id, bool spares,
-                        bool drained, bool leavers)
+/* Who is in line, first those who work; of those who are drained, then of those who leave, and
+ * then of those who resigned, only when nobody else is. */
+static bool may_propose(const struct cop_node *node, cop_id id, int kind)
 {
+    bool spares = kind & 1, drained = kind & 2, leavers = kind & 4, resigned = kind & 8;
     const struct cop_view *base = cop__member(node)->base;
     struct cop__entry entry;
     if (!cop__view_entry(base, id, &entry) || entry.presence != COP_PRESENT ||
         (entry.role == COP_SPARE) != spares ||
         ((entry.flags & COP__ENTRY_DRAINED) != 0) != drained)
         return false;
-    if (cop__roster_is_leaving(node, id) != leavers)
+    if (cop__roster_is_leaving(node, id) != leavers ||
+        cop__resign_is_said(node, id, entry.incarnation) != resigned)
         return false;
     return id == node->self || !cop__roster_has_lost(node, id, entry.incarnation);
 }
@@ -55,10 +56,10 @@ static bool may_propose(const struct cop_node *node, cop_id id, bool spares,
 cop_id cop__member_proposer(const struct cop_node *node)
 {
     const struct cop_view *base = cop__member(node)->base;
-    for (int kind = 0; kind < 8; kind++)
+    for (int kind = 0; kind < 16; kind++)
         for (cop_id id = cop_view_next(base, COP_ID_NONE); id != COP_ID_NONE;
              id = cop_view_next(base, id))
-            if (may_propose(node, id, kind & 1, kind & 2, kind & 4))
+            if (may_propose(node, id, kind))
                 return id;
     return COP_ID_NONE;
 }
@@ -93,7 +94,7 @@ static void mind_degraded(struct cop_node *node)
         return;
     member->degraded = degraded;
     /* No proposal will tell the others on this side why there is none. */
-    if (degraded && cop__detect_finds_silence(node))
+    if (degraded && cop__detect_finds_silence(node) && !member->resigning.resigned)
         cop__detect_tell_neighbours(node);
     if (degraded)
         cop__detect_forget_told(node);
@@ -135,6 +136,7 @@ static void look(struct cop_node *node)
     cop__go_on_mind(node);
     mind_degraded(node);
     tell_suspects(node);
+    cop__resign_mind(node, cop__member_proposer(node));
     cop_id proposer = cop__member_proposer(node);
     cop__member_report(node, proposer);
     cop__drain_mind(node, proposer);
@@ -304,6 +306,7 @@ static void fini(struct cop_node *node)
     free(member->joiners);
     free(member->errands);
     free(member->wishes);
+    free(member->resigned);
     free(member->held);
     cop_ranks_free(&member->verifying);
     cop_ranks_free(&member->dirty);
@@ -356,6 +359,7 @@ static void digest_state(const struct cop_node *node, struct cop__digest *digest
     for (uint32_t i = 0; i < member->wish_count; i++)
         cop__digest_word(digest, (uint64_t)member->wishes[i].id << 1 |
                                      (uint64_t)member->wishes[i].on);
+    cop__resign_digest(node, digest);
     cop__guard_digest(node, digest);
 }
 
@@ -392,6 +396,7 @@ static size_t bytes(const struct cop_node *node)
            member->joiner_capacity * sizeof *member->joiners +
            member->errand_capacity * sizeof *member->errands +
            member->wish_capacity * sizeof *member->wishes +
+           member->resigned_capacity * sizeof *member->resigned +
            member->held_capacity * sizeof *member->held +
            (member->verifying.capacity + member->dirty.capacity) * sizeof(cop_rank) +
            cop__member_heal_bytes(node) + cop__guard_bytes(node);

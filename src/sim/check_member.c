@@ -247,12 +247,12 @@ static void check_way(struct state *state, struct cop_sim *sim, struct known *kn
     }
 }
 
-/* M6: only checked where nothing but crashes happened, and when the first has the view: nobody
- * who is without life then has any later. */
+/* M6: only checked where nothing but crashes and reports from outside happened, and when the first
+ * has the view: nobody who is without life then has any later. */
 static void check_accuracy(struct cop_sim *sim, struct known *known)
 {
     const struct cop_view *view = known->view;
-    if (known->is_judged || cop_sim_was_disturbed(sim) || cop_sim_was_lied_to(sim))
+    if (known->is_judged || cop_sim_was_disturbed(sim) || sim->lied)
         return;
     known->is_judged = true;
     for (cop_id id = 0; id < cop_view_slots(view); id++) {
@@ -415,6 +415,18 @@ static bool is_held(const struct cop_sim *sim, const struct cop_view *newest)
     return sim->config.guard > 0 && dead > sim->config.guard;
 }
 
+/* V20: who resigned because it had no quorum is back. */
+static void check_resigned(struct cop_sim *sim, const struct cop_view *newest)
+{
+    for (cop_id id = cop_view_next(newest, COP_ID_NONE); id != COP_ID_NONE;
+         id = cop_view_next(newest, id)) {
+        struct cop__entry entry;
+        if (cop__view_entry(newest, id, &entry) && entry.flags & COP__ENTRY_RESIGNED)
+            cop_sim_fail(sim, "V20", "%u has resigned, and is not back in view %llu",
+                         (unsigned)id, (unsigned long long)cop_view_epoch(newest));
+    }
+}
+
 static void at_quiescence(void *of, struct cop_sim *sim)
 {
     struct state *state = of;
@@ -428,6 +440,7 @@ static void at_quiescence(void *of, struct cop_sim *sim)
             cop_sim_fail(sim, "M7", "%u is dead, and in view %llu when all is over",
                          (unsigned)id, (unsigned long long)cop_view_epoch(newest));
     }
+    check_resigned(sim, newest);
     for (uint32_t i = 0; i < sim->newcomer_count; i++) {
         if (!sim->newcomers[i]->done)
             cop_sim_fail(sim, "M7", "%s still waits for an invitation when all is over",

@@ -273,7 +273,7 @@ void cop__faults_apply(struct cop_sim *sim, uint32_t index)
         return;
     case COP_SIM_REPORT:
         if (sim->nodes[action->b].actor)
-            sim->lied = true;
+            sim->misreported = true;
         cop__faults_submit(sim, index);
         return;
     case COP_SIM_JOIN:

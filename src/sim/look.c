@@ -154,7 +154,10 @@ const struct cop_sim_actor *cop_sim_actor(const struct cop_sim *sim)
 
 bool cop_sim_was_disturbed(const struct cop_sim *sim) { return sim->disturbed; }
 
-bool cop_sim_was_lied_to(const struct cop_sim *sim) { return sim->lied; }
+bool cop_sim_was_lied_to(const struct cop_sim *sim)
+{
+    return sim->lied || sim->misreported;
+}
 
 uint64_t cop_sim_sends(const struct cop_sim *sim, cop_id id)
 {

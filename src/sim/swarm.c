@@ -324,7 +324,9 @@ static void draw_letters(struct cop__draw *draw)
 static void draw_report(struct cop__draw *draw)
 {
     struct cop_sim_action crash = action_at(draw, COP_SIM_CRASH);
-    cop__draw_add(draw, &crash);
+    /* Whoever is not dead denies it. */
+    if (!cop__chance(draw, 40))
+        cop__draw_add(draw, &crash);
     struct cop_sim_action report = action_at(draw, COP_SIM_REPORT);
     report.at = crash.at + cop__below(draw, draw->span / 4 + 1);
     report.b = crash.a;

@@ -156,6 +156,7 @@ struct cop_sim {
     uint64_t draws;        /* of buggify */
     uint32_t breaks;
     bool stopped, disturbed, lied;
+    bool misreported; /* somebody outside said of a living one that it is gone */
     bool calm; /* healed for good */
     cop_time calm_at;
     bool settled; /* and everybody must know everything */

@@ -62,10 +62,11 @@ wait "$follower" || [ $? = 143 ] || die "the follower ended by itself: $(cat "$s
 # Only 64 are kept, and who reads says what is missing.
 expect 0 coppice kill n1 --signal CONT
 until_true each_sees "n[1-5]"
-reported() { "$COPPICE" report n4 2>/dev/null; }
+before=$(incarnation_of n4)
 for i in $(seq 70); do
-    until_true reported # it may be on its way back
+    expect 0 coppice report n4
 done
+[ "$(incarnation_of n4)" = "$before" ] || die "it was removed, and lives"
 expect 0 coppice events --member n1 --json
 [ "$(grep -c '"what":"suspected"' "$scratch/out")" -le 64 ] || die "$out"
 has "$scratch/out" what=lost 'count=[1-9][0-9]*' || die "$out"
