@@ -127,6 +127,24 @@ static void test_denial_is_told(void **state)
     solo_destroy(solo);
 }
 
+/* D4: a suspect that is in the next view, too, is told again: it may not have listened before. */
+static void test_suspects_are_told_in_every_view(void **state)
+{
+    (void)state;
+    struct solo *solo = create();
+    const struct cop__belief belief = {
+        .id = 3, .incarnation = 1, .status = COP_SUSPECT};
+    solo_recv(solo, 0, COP__KIND_NEWS, news_of(&belief));
+    solo_run(solo, solo->now + COP_SEC);
+    solo_forget(solo);
+    struct cop_view *view = view_without(solo, 4);
+    install(solo, view);
+    cop_view_unref(view);
+    assert_true(solo_suspects(solo, 3));
+    assert_int_equal(solo_sent(solo, COP__KIND_NEWS, 3), 1);
+    solo_destroy(solo);
+}
+
 /* L1: a letter waits for the view that it was written in. */
 static void test_letter_of_a_later_view(void **state)
 {
@@ -167,6 +185,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_frame_for_another_life),
         cmocka_unit_test(test_denial_is_told),
+        cmocka_unit_test(test_suspects_are_told_in_every_view),
         cmocka_unit_test(test_letter_of_a_later_view),
         cmocka_unit_test(test_view_before_what_follows),
     };
