@@ -23,6 +23,7 @@ struct look {
     cop_epoch latest;
     uint32_t views; /* how many were committed */
     struct cop_view *view;
+    cop_time at;        /* when the first had it */
     uint32_t installed; /* nodes that have the latest */
     uint32_t shared;    /* of these, with the very same one */
     uint32_t deaths;    /* of node 3, by node 6, when it installed the latest */
@@ -50,6 +51,7 @@ static void look_on_view(void *state, struct cop_sim *sim, cop_id node,
     if (cop_view_epoch(view) <= look.latest)
         return;
     look.latest = cop_view_epoch(view);
+    look.at = cop_sim_now(sim);
     look.views++;
     look.installed = 1;
     look.shared = 1;
@@ -368,6 +370,32 @@ static void test_a_promised_place_stays_empty(void **state)
     assert_false(has(4));
 }
 
+/* V11: the next in line has no quorum of the view that it has, and nobody is left to ask for
+ * the one that it acknowledged. It asks when somebody is back, not when the question of the
+ * dead root ends, which takes seconds. */
+static void test_without_quorum_one_asks(void **state)
+{
+    (void)state;
+    run("nodes 6\n"
+        "shape flat\n"
+        "views majority\n"
+        "flags codec\n"
+        "net constant 10us\n"
+        "at 1ms crash 5\n"
+        "at 1041us partition 0,2-4 | 1,5\n"
+        "at 1060us report 1 about 2\n"
+        "at 1060us report 1 about 3\n"
+        "at 1060us report 1 about 4\n"
+        "at 1060us report 1 about 5\n"
+        "at 1061us report 1 about 0\n"
+        "at 300ms crash 0\n"
+        "at 300ms crash 4\n"
+        "at 500ms heal\n"
+        "liveness\n");
+    assert_int_equal(cop_view_size(look.view), 3);
+    assert_true(look.at < COP_SEC);
+}
+
 /* V6: one that denies while others still acknowledge its removal is not removed. */
 static void test_a_denial_in_time(void **state)
 {
@@ -649,6 +677,7 @@ int main(void)
         cmocka_unit_test(test_root_leaves),
         cmocka_unit_test(test_nobody_skips_a_view),
         cmocka_unit_test(test_a_promised_place_stays_empty),
+        cmocka_unit_test(test_without_quorum_one_asks),
         cmocka_unit_test(test_a_denial_in_time),
         cmocka_unit_test(test_found_by_the_swarm),
         cmocka_unit_test(test_what_its_root_gave_up_is_over),

@@ -34,8 +34,8 @@ static struct cop_buf *news_of(const struct cop__belief *belief)
     return cop__encode_news(&news);
 }
 
-/* The view of now without `gone`, of the next epoch and the same root. */
-static struct cop_view *view_without(const struct solo *solo, cop_id gone)
+/* The view of now without `gone`, of the next epoch. */
+static struct cop_view *view_of(const struct solo *solo, cop_id root, cop_id gone)
 {
     const struct cop_view *now = cop_node_view(solo->node);
     struct cop_ballot ballot = cop_view_ballot(now);
@@ -46,18 +46,26 @@ static struct cop_view *view_without(const struct solo *solo, cop_id gone)
     struct cop__delta delta = {0};
     struct cop_view *view;
     ballot.epoch++;
+    ballot.root = root;
+    ballot.incarnation = root == cop_view_root(now) ? ballot.incarnation : 1;
     assert_int_equal(cop__delta_put(&delta, &entry), 0);
     assert_int_equal(cop__view_derive(now, &ballot, &delta, &view), 0);
     cop__delta_free(&delta);
     return view;
 }
 
+static struct cop_view *view_without(const struct solo *solo, cop_id gone)
+{
+    return view_of(solo, cop_view_root(cop_node_view(solo->node)), gone);
+}
+
+/* Somebody who has it, and is in it, gives it to me. */
 static void install(struct solo *solo, struct cop_view *view)
 {
     struct cop_buf *bytes = cop__view_encode(view);
     assert_non_null(bytes);
     struct cop__msg_whole whole = {.view = {bytes->data, bytes->length}};
-    solo_recv(solo, 0, COP__KIND_WHOLE, cop__encode_whole(&whole));
+    solo_recv(solo, 2, COP__KIND_WHOLE, cop__encode_whole(&whole));
     cop_buf_unref(bytes);
     assert_int_equal(cop_view_epoch(cop_node_view(solo->node)), cop_view_epoch(view));
 }
@@ -180,6 +188,26 @@ static void test_view_before_what_follows(void **state)
     solo_destroy(solo);
 }
 
+/* D11: a root tries those who left without a goodbye, and tells them that they are out, until
+ * nobody listens there. */
+static void test_the_removed_are_told(void **state)
+{
+    (void)state;
+    struct solo *solo = create();
+    struct cop_view *view = view_of(solo, SELF, 0);
+    install(solo, view);
+    cop_view_unref(view);
+    solo_run(solo, solo->now + 3 * COP_SEC);
+    assert_int_equal(solo_sent(solo, COP__KIND_OUT, 0), 1);
+    assert_true(solo_effects(solo, COP_EFFECT_CONNECT, 0) > 0);
+    solo_down(solo, 0, COP_DOWN_REFUSED);
+    solo_run(solo, solo->now + COP_SEC);
+    solo_forget(solo);
+    solo_run(solo, solo->now + 5 * COP_SEC);
+    assert_int_equal(solo_effects(solo, COP_EFFECT_CONNECT, 0), 0);
+    solo_destroy(solo);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -188,6 +216,7 @@ int main(void)
         cmocka_unit_test(test_suspects_are_told_in_every_view),
         cmocka_unit_test(test_letter_of_a_later_view),
         cmocka_unit_test(test_view_before_what_follows),
+        cmocka_unit_test(test_the_removed_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
