@@ -24,6 +24,16 @@ grep -qF 'killed,8,other; tuned,ns,10,50000000,10000000,210000000,10,10,30' "$sc
 grep -qF '| 8 | other, tuned | 50.00 ms (10.00 ms - 210.00 ms) | 10 (10-30) | 10 |' <<<"$out" || die "$out"
 grep -qF '| third | not installed |' <<<"$out" || die "$out"
 [ "$(grep -c '^| 8 |' <<<"$out")" = 2 ] || die "$out"
+# What README.md shows of it.
+grep -qxF '| kill -9 until all survivors know, n = 8 | 5.00 ms | other, tuned 10.0 (10.0-30.0) |' "$scratch/tables/short.md" ||
+    die "$(cat "$scratch/tables/short.md")"
+grep -qxF '| third: what could not be measured | - | not installed |' "$scratch/tables/short.md" || die "$(cat "$scratch/tables/short.md")"
+# Ours is what stood before theirs: the second of two turns in a round has its own.
+cp "$scratch/samples" "$scratch/again"
+printf 'start\t8\t%s\t1\t%s\n' coppice 10 a 20 coppice 40 b 40 >>"$scratch/again"
+expect 0 "$scripts/compare-report" "$scratch/again" "$scratch/notes" "$scratch/facts" "$scratch/tables"
+grep -qF 'start,8,a,ns,1,20,20,20,2,2,2' "$scratch/tables/compare.csv" || die "$(cat "$scratch/tables/compare.csv")"
+grep -qF 'start,8,b,ns,1,40,40,40,1,1,1' "$scratch/tables/compare.csv" || die "$(cat "$scratch/tables/compare.csv")"
 
 # Twenty rounds: three are cut off at each end.
 : >"$scratch/samples"
