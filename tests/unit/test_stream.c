@@ -9,6 +9,7 @@
 
 #include "solo.h"
 
+#include <coppice/filter.h>
 #include <coppice/stream.h>
 #include <string.h>
 
@@ -19,17 +20,27 @@ static const struct cop_detect connections;
 
 /* ---- the others ------------------------------------------------------------------ */
 
-/* What a root tells of a stream that it has just opened. To be unreferenced. */
-static struct cop_buf *news_of_root(void)
+/* One that has just opened a stream. */
+static struct solo *create_root(void)
 {
     struct solo *root = solo_create(MEMBERS, 0, &connections, COP_QUORUM_MAJORITY);
-    struct cop_stream_options options = {
-        .number = NUMBER, .filter = "sum", .type = "u64", .window = 4};
+    struct cop_stream_options options = {.number = NUMBER,
+                                         .filter = "sum",
+                                         .type = "u64",
+                                         .flags = COP_STREAM_LEAVES,
+                                         .window = 4};
     struct cop_request request = {.kind = COP_REQUEST_STREAM_OPEN, .stream = &options};
     assert_int_equal(cop_shape_make(COP_SHAPE_KARY, 2, &options.shape), 0);
     struct cop_event event = {.kind = COP_EVENT_SUBMIT, .request = &request};
-    struct cop__msg_adopt message;
     assert_int_equal(solo_event(root, &event), 0);
+    return root;
+}
+
+/* What it tells of it. To be unreferenced. */
+static struct cop_buf *news_of_root(void)
+{
+    struct solo *root = create_root();
+    struct cop__msg_adopt message;
     const struct cop_buf *payload = solo_frame(root, COP__KIND_ADOPT, 0)->frame.payload;
     assert_int_equal(cop__decode_adopt(payload->data, payload->length, &message), 0);
     struct cop_buf *news = cop_buf_copy(message.news.data, message.news.length);
@@ -86,6 +97,47 @@ static void refuse(struct solo *solo, cop_id from, uint64_t number)
     solo_recv(solo, from, COP__KIND_DETACH, cop__encode_detach(&message));
 }
 
+/* A wave of a child, in which nobody has given anything yet, and whom it covers. */
+struct lives {
+    cop_id first;
+    uint32_t count;
+};
+static void send_wave(struct solo *root, cop_id from, uint64_t wave,
+                      const struct lives *lives, uint32_t count)
+{
+    uint8_t bytes[4 * (4 + 4 + 8)];
+    struct cop__writer writer = cop__writer(bytes, sizeof bytes);
+    struct cop_buf *empty;
+    assert_int_equal(cop_filter_init(cop_filter_find("sum"), "u64", "", &empty), 0);
+    for (uint32_t i = 0; i < count; i++) {
+        cop__put_u32(&writer, lives[i].first);
+        cop__put_u32(&writer, lives[i].count);
+        cop__put_u64(&writer, 1);
+    }
+    struct cop__msg_wave message = {.stream = NUMBER,
+                                    .wave = wave,
+                                    .flags = 1, /* the whole state */
+                                    .state = {empty->data, empty->length},
+                                    .cover = {bytes, 16 * count}};
+    solo_recv(root, from, COP__KIND_WAVE, cop__encode_wave(&message));
+    cop_buf_unref(empty);
+}
+
+/* Of the last step: whether there was an output, and whether it was complete. */
+static bool has_output(const struct solo *solo, bool *complete)
+{
+    for (uint32_t i = 0; i < solo->effects.count; i++) {
+        struct cop_stream_event event;
+        if (solo->effects.items[i].kind != COP_EFFECT_STREAM)
+            continue;
+        assert_int_equal(cop_stream_event(solo->effects.items[i].result, &event), 0);
+        *complete = event.complete;
+        if (event.kind == COP_STREAM_OUTPUT)
+            return true;
+    }
+    return false;
+}
+
 /* ---- tests ----------------------------------------------------------------------- */
 
 /* T7: it is below its parent, which is below 30 by now; and that is below it. It is the lowest of
@@ -133,11 +185,31 @@ static void test_others_of_a_ring_stay(void **state)
     solo_destroy(solo);
 }
 
+/* T11: an output in which somebody is twice is not complete. */
+static void test_nobody_is_in_it_twice(void **state)
+{
+    (void)state;
+    struct solo *root = create_root();
+    const struct lives most[] = {{1, 1}, {3, 28}}, second[] = {{2, 1}},
+                       all[] = {{1, 30}};
+    bool complete;
+    send_wave(root, 1, 1, most, 2);
+    send_wave(root, 2, 1, second, 1);
+    assert_true(has_output(root, &complete));
+    assert_true(complete);
+    send_wave(root, 1, 2, all, 1);
+    send_wave(root, 2, 2, second, 1);
+    assert_true(has_output(root, &complete));
+    assert_false(complete);
+    solo_destroy(root);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lowest_of_a_ring_lets_go),
         cmocka_unit_test(test_others_of_a_ring_stay),
+        cmocka_unit_test(test_nobody_is_in_it_twice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
