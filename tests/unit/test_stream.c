@@ -123,6 +123,21 @@ static void send_wave(struct solo *root, cop_id from, uint64_t wave,
     cop_buf_unref(empty);
 }
 
+/* `from` says that `id` is attached somewhere under a number. */
+static void say_attached(struct solo *solo, cop_id from, cop_id id, uint64_t number)
+{
+    uint8_t bytes[4 + 4 + 4 + 4 + 8 + 8];
+    struct cop__writer writer = cop__writer(bytes, sizeof bytes);
+    cop__put_u32(&writer, 0); /* streams, and those that are over */
+    cop__put_u32(&writer, 0);
+    cop__put_u32(&writer, 1);
+    cop__put_u32(&writer, id);
+    cop__put_u64(&writer, 1);
+    cop__put_u64(&writer, number);
+    struct cop__msg_network message = {.news = {bytes, sizeof bytes}};
+    solo_recv(solo, from, COP__KIND_NETWORK, cop__encode_network(&message));
+}
+
 /* Of the last step: whether there was an output, and whether it was complete. */
 static bool has_output(const struct solo *solo, bool *complete)
 {
@@ -204,12 +219,29 @@ static void test_nobody_is_in_it_twice(void **state)
     solo_destroy(root);
 }
 
+/* T8: who is attached elsewhere, under a higher number, is not below me any more. */
+static void test_higher_number_ends_the_lower(void **state)
+{
+    (void)state;
+    struct solo *root = create_root();
+    const struct lives first[] = {{1, 1}};
+    send_wave(root, 1, 1, first, 1);
+    say_attached(root, 2, 1, 0); /* as here */
+    send_wave(root, 1, 2, first, 1);
+    assert_int_equal(root->stats.ignored_not_below, 0);
+    say_attached(root, 2, 1, 1);
+    send_wave(root, 1, 3, first, 1);
+    assert_int_equal(root->stats.ignored_not_below, 1);
+    solo_destroy(root);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lowest_of_a_ring_lets_go),
         cmocka_unit_test(test_others_of_a_ring_stay),
         cmocka_unit_test(test_nobody_is_in_it_twice),
+        cmocka_unit_test(test_higher_number_ends_the_lower),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
