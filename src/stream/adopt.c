@@ -314,6 +314,11 @@ void cop__on_adopt(struct cop_node *node, const struct cop_frame *frame)
     } else {
         /* T8: who is elsewhere by now says so, or somebody waits for it in vain. */
         cop__detach_send(node, message.network, from, message.number);
+        /* What it asked for has ended here since, and this came with news of the next stream:
+         * that has no parent yet, and nobody else to tell it. */
+        if (network->parent == COP_ID_NONE && !network->is_root &&
+            !cop__timer_is_running(&network->timer.timer))
+            cop__orphan_begin(node, network);
     }
 }
 

@@ -490,6 +490,16 @@ static void test_front_of_a_removed_root(void **state)
         "at 1500us resume 6\n");
 }
 
+/* Who asked for a parent is answered when that stream is over, with news of the next one. */
+static void test_adopted_after_its_end(void **state)
+{
+    (void)state;
+    run("nodes 6\nshape knomial:4\nseed 14546\nviews majority\n"
+        "stream sum waves 2 window 2 lag 919852ns timeout 234654ns downs 8 others 3 "
+        "leaves\nnet constant 32us jitter 25us\nat 300us crash 1\nat 0ns crash 0\n"
+        "at 1ms crash 4\n");
+}
+
 /* ---- the checkers can fail ------------------------------------------------------- */
 
 static bool lie_about_state, lie_about_completeness;
@@ -565,6 +575,7 @@ int main(void)
         cmocka_unit_test(test_front_ends_of_two_sides),
         cmocka_unit_test(test_departed_of_those_on_their_way),
         cmocka_unit_test(test_front_of_a_removed_root),
+        cmocka_unit_test(test_adopted_after_its_end),
         cmocka_unit_test(test_checkers_fail),
         cmocka_unit_test(test_swarm),
     };
