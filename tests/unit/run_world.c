@@ -170,7 +170,7 @@ void runs_start_all(struct runs *runs, uint32_t n)
 
 static bool is_on_loop(const struct player *player)
 {
-    return player->run != NULL && cop_fd(player->run) >= 0 &&
+    return player->run != NULL && !player->is_asleep && cop_fd(player->run) >= 0 &&
            cop_state(player->run) != COP_RUN_OVER;
 }
 
@@ -208,6 +208,20 @@ void runs_until_ended(struct runs *runs, const struct ending *ending)
     for (uint64_t begun = now_ms(); ending->count == 0; turn(runs))
         if (now_ms() - begun > ABSURD_MS)
             fail_msg("this takes absurdly long");
+}
+
+static bool somebody_left(struct runs *runs) { return runs->players[0].left > 0; }
+
+void runs_remove_third(struct runs *runs)
+{
+    struct ending reported = {0};
+    runs->players[2].is_asleep = true;
+    int error = cop_report(runs->players[0].run, 2, 0, runs_done, &reported);
+    assert_int_equal(error, 0);
+    runs_until_ended(runs, &reported);
+    assert_int_equal(reported.status, 0);
+    runs_until(runs, somebody_left);
+    runs->players[2].is_asleep = false;
 }
 
 void runs_done(void *context, int status)

@@ -18,6 +18,7 @@ struct ending {
 
 struct player {
     struct cop_run *run;
+    bool is_asleep;                            /* it is not dispatched */
     unsigned views;                            /* told */
     cop_epoch epoch;                           /* of the last */
     uint32_t size;                             /* of the last */
@@ -54,6 +55,9 @@ void runs_start(struct runs *runs, uint32_t i, const struct cop_settings *settin
 /* The first n, together, each on the test's loop. */
 void runs_start_all(struct runs *runs, uint32_t n);
 void runs_free(struct runs *runs, uint32_t i);
+
+/* Has the first report the last of three, which sleeps and cannot deny it, until it is removed. */
+void runs_remove_third(struct runs *runs);
 
 /* Dispatches all until this is so. It fails if that takes absurdly long. */
 void runs_until(struct runs *runs, bool (*is_done)(struct runs *runs));

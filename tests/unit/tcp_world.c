@@ -243,7 +243,9 @@ struct side *world_open(struct world *world, cop_id id, cop_incarnation incarnat
         .tls = world->tls,
         .log = &side->log,
         .stats = &side->stats,
-        .listen_fd = world_listen(world, name, &world->addresses[id]),
+        .listen_fd = world->listen_fd != 0
+                         ? world->listen_fd
+                         : world_listen(world, name, &world->addresses[id]),
         .connect_timeout_ns = or_never(world->connect_timeout_ns),
         .idle_close_ns = or_never(world->idle_close_ns),
         .patient_until = world->patience_ns ? cop__clock_now() + world->patience_ns : 0,

@@ -63,6 +63,7 @@ struct world {
     /* What a node might do when it hears of it; may be NULL. */
     void (*on_down)(struct side *side, cop_id peer);
     bool no_reads;
+    int listen_fd; /* of the side that is opened next, if it listens already; else 0 */
 };
 
 /* AF_UNIX, AF_INET, or AF_INET with a key that all sides have. */

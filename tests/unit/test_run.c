@@ -216,13 +216,6 @@ static bool two_is_back(struct runs *runs)
     return runs->players[2].out.count > 0 && runs->players[2].views > 1;
 }
 
-static bool it_is_decided(struct runs *runs)
-{
-    return runs->players[2].out.count > 0 ||
-           (runs->players[0].suspicions > 0 && runs->players[0].undecided == 0);
-}
-
-/* One that lives may deny in time that it is dead: then it is reported again. */
 static void who_was_removed_joins_again(void **state)
 {
     struct runs *runs = *state;
@@ -232,14 +225,7 @@ static void who_was_removed_joins_again(void **state)
         runs_start(runs, i, &settings);
     }
     runs_until(runs, all_have_view);
-    while (runs->players[0].left == 0) {
-        struct ending reported = {0};
-        int error = cop_report(runs->players[0].run, 2, 0, runs_done, &reported);
-        assert_int_equal(error, 0);
-        runs_until_ended(runs, &reported);
-        assert_int_equal(reported.status, 0);
-        runs_until(runs, it_is_decided);
-    }
+    runs_remove_third(runs);
     runs_until(runs, two_is_back);
     assert_int_equal(runs->players[2].out.status, COP_EREMOVED);
     assert_int_equal(cop_state(runs->players[2].run), COP_RUN_MEMBER);
@@ -252,13 +238,7 @@ static void who_was_removed_ends(void **state)
     struct runs *runs = *state;
     runs_start_all(runs, 3);
     runs_until(runs, all_have_view);
-    while (runs->players[0].left == 0) {
-        struct ending reported = {0};
-        int error = cop_report(runs->players[0].run, 2, 0, runs_done, &reported);
-        assert_int_equal(error, 0);
-        runs_until_ended(runs, &reported);
-        runs_until(runs, it_is_decided);
-    }
+    runs_remove_third(runs);
     runs_until_ended(runs, &runs->players[2].out);
     assert_int_equal(runs->players[2].out.status, COP_EREMOVED);
     assert_int_equal(cop_state(runs->players[2].run), COP_RUN_OVER);

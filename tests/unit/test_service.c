@@ -799,13 +799,6 @@ static void too_many_are_pushed_back(void **state)
 
 /* ---- lives ----------------------------------------------------------------------- */
 
-static bool is_decided(struct hall *hall)
-{
-    const struct player *first = &hall->runs->players[0];
-    return hall->runs->players[2].out.count > 0 ||
-           (first->suspicions > 0 && first->undecided == 0);
-}
-
 static bool is_back(struct hall *hall)
 {
     return hall->runs->players[2].views == 2 && hall->runs->players[0].views >= 3;
@@ -815,17 +808,6 @@ static bool three_have_a_view(struct runs *runs)
 {
     return runs->players[0].size == 3 && runs->players[1].size == 3 &&
            runs->players[2].size == 3;
-}
-
-/* One that lives may deny in time that it is dead: then it is reported again. */
-static void remove_the_third(struct hall *hall)
-{
-    while (hall->runs->players[0].left == 0) {
-        struct ending reported = {0};
-        assert_int_equal(cop_report(hall_run(hall, 0), 2, 0, runs_done, &reported), 0);
-        runs_until_ended(hall->runs, &reported);
-        hall_until(hall, is_decided);
-    }
 }
 
 static void services_outlive_nodes(void **state)
@@ -841,7 +823,7 @@ static void services_outlive_nodes(void **state)
     assert_int_equal(cop_rpc(hall_run(hall, 0), &call, hall_done, hall), 0);
     hall_until(hall, the_last_runs);
     uint64_t task = hall->desks[2].task;
-    remove_the_third(hall);
+    runs_remove_third(hall->runs);
     hall_until_ended(hall);
     assert_int_equal(hall_failure(hall, 2, NULL, NULL), COP_ELOST);
     hall_until(hall, is_back);

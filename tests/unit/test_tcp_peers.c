@@ -228,24 +228,47 @@ static int option_of(const struct side *side, int level, int name)
     return value;
 }
 
-/* What TCP is told once, where it listens, holds for all connections that are taken. */
-static void who_is_called_has_the_same_options(void **state)
+static void expect_same_options(const struct side *a, const struct side *b)
 {
-    (void)state;
     static const int names[][2] = {
         {IPPROTO_TCP, TCP_NODELAY},       {SOL_SOCKET, SO_KEEPALIVE},
         {IPPROTO_TCP, TCP_KEEPIDLE},      {IPPROTO_TCP, TCP_KEEPINTVL},
         {IPPROTO_TCP, TCP_KEEPCNT},       {IPPROTO_TCP, TCP_USER_TIMEOUT},
         {IPPROTO_TCP, TCP_NOTSENT_LOWAT}, {IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS}};
-    struct world *world = world_create(AF_INET);
-    struct side *a = world_open(world, 0, 3), *b = world_open(world, 1, 4);
-    side_send(a, 1, COP__KIND_NEWS, 1, 100);
-    world_until(world, both_have_all, world);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         int value = option_of(a, names[i][0], names[i][1]);
         assert_true(value > 0);
         assert_int_equal(option_of(b, names[i][0], names[i][1]), value);
     }
+}
+
+/* What TCP is told once, where it listens, holds for all connections that are taken. */
+static void who_is_called_has_the_same_options(void **state)
+{
+    (void)state;
+    struct world *world = world_create(AF_INET);
+    struct side *a = world_open(world, 0, 3), *b = world_open(world, 1, 4);
+    side_send(a, 1, COP__KIND_NEWS, 1, 100);
+    world_until(world, both_have_all, world);
+    expect_same_options(a, b);
+    world_destroy(world);
+}
+
+/* Also for those who called while the socket listened and nobody was there yet. */
+static void who_was_called_early_has_them_too(void **state)
+{
+    (void)state;
+    struct world *world = world_create(AF_INET);
+    struct side *a = world_open(world, 0, 3);
+    world->listen_fd = world_listen(world, "1", &world->addresses[1]);
+    side_send(a, 1, COP__KIND_NEWS, 1, 100);
+    cop__peers_flush(a->peers);
+    assert_int_equal(a->stats.connects, 1);
+    struct side *b = world_open(world, 1, 4);
+    world->listen_fd = 0;
+    a->with[1].sent[COP__LANE_CONTROL] = 0; /* that was for nobody */
+    world_until(world, first_is_up, world);
+    expect_same_options(a, b);
     world_destroy(world);
 }
 
@@ -644,6 +667,38 @@ static void a_reserve_that_is_over_helps_nobody(void **state)
     }
 }
 
+/* A new key ends all connections without a word, but not this one's end. */
+static void a_reserve_that_is_over_is_told_when_keys_change(void **state)
+{
+    (void)state;
+    struct world *world = world_create(WORLD_TLS);
+    struct side *a = lose_reserve(world);
+    cop__conn_renew(a->peers->first);
+    assert_int_equal(a->downs[1][COP_DOWN_CLOSED], 1);
+    world_until(world, all_of_first_is_still, world);
+    assert_int_equal(side_downs(a, 1), 1);
+    world_destroy(world);
+}
+
+/* That too much was kept for one life is no reason to keep nothing for the next. */
+static void after_an_overflow_the_next_life_is_heard(void **state)
+{
+    (void)state;
+    struct world *world = world_create(AF_UNIX);
+    struct side *a = world_open(world, 0, 3), *b = world_open(world, 1, 4);
+    side_send(a, 1, COP__KIND_NEWS, 1, 100);
+    world_until(world, both_have_all, world);
+    while (side_downs(a, 1) == 0)
+        side_send(a, 1, COP__KIND_DATA, 1, 1000000);
+    world_crash(b);
+    b = world_open(world, 1, 9);
+    memset(&a->with[1].sent, 0, sizeof a->with[1].sent);
+    side_send(a, 1, COP__KIND_NEWS, 3, 100);
+    world_until(world, both_have_all, world);
+    assert_int_equal(b->with[0].came[COP__LANE_CONTROL], 3);
+    world_destroy(world);
+}
+
 /* The next life comes before anybody has looked. */
 static void a_reserve_that_is_over_gives_way(void **state)
 {
@@ -673,6 +728,7 @@ int main(void)
         cmocka_unit_test(crossing_connects_make_one),
         cmocka_unit_test(who_calls_second_looks_first),
         cmocka_unit_test(who_is_called_has_the_same_options),
+        cmocka_unit_test(who_was_called_early_has_them_too),
         cmocka_unit_test(breaks_at_any_byte_lose_nothing),
         cmocka_unit_test(nobody_there_is_refused),
         cmocka_unit_test(who_was_refused_just_now_is_not_asked_again),
@@ -687,6 +743,8 @@ int main(void)
         cmocka_unit_test(the_end_of_a_reserve_is_put_off),
         cmocka_unit_test(a_reserve_that_is_over_helps_nobody),
         cmocka_unit_test(a_reserve_that_is_over_gives_way),
+        cmocka_unit_test(a_reserve_that_is_over_is_told_when_keys_change),
+        cmocka_unit_test(after_an_overflow_the_next_life_is_heard),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

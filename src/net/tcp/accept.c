@@ -53,8 +53,20 @@ static void say_foreign(struct cop__peers *peers)
                  (unsigned long long)held);
 }
 
+/* A connection has its options from the listening socket, but not if the kernel made it before
+ * they were set there: those come first. */
+static bool is_tuned(const struct cop__peers *peers, int fd)
+{
+    return !peers->has_early || peers->listen_family == AF_UNIX ||
+           cop__stream_tune(fd) == 0;
+}
+
 static void take(struct cop__peers *peers, int fd, cop__origin origin)
 {
+    if (!is_tuned(peers, fd)) {
+        close(fd);
+        return;
+    }
     if (!cop__limits_admit(&peers->limits, origin, cop__clock_now())) {
         say_too_often(peers, origin);
         close(fd);
@@ -115,9 +127,10 @@ static void take_some(struct cop__peers *peers)
                          SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0)
             take(peers, fd, cop__origin_of((const struct sockaddr *)&from));
-        else if (errno == EAGAIN)
+        else if (errno == EAGAIN) {
+            peers->has_early = false;
             return;
-        else if ((errno == EMFILE || errno == ENFILE) && cop__accept_make_room(peers))
+        } else if ((errno == EMFILE || errno == ENFILE) && cop__accept_make_room(peers))
             continue; /* strangers have them all: the newest may be a member */
         else if (errno != EINTR && errno != ECONNABORTED && errno != EPROTO) {
             pause_accepting(peers, -errno);
@@ -171,6 +184,7 @@ static int start(struct cop__peers *peers)
     if (uv_poll_init(peers->config.loop, &peers->listener, peers->listen_fd) != 0)
         return COP_EIO;
     peers->listener.data = peers;
+    peers->has_early = true;
     peers->handles++;
     if (uv_poll_start(&peers->listener, UV_READABLE, on_pollable) != 0)
         pause_accepting(peers, UV_ENOMEM);

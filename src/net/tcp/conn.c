@@ -509,7 +509,9 @@ COP__COLD static void on_bye(struct cop__conn *conn)
 /* As if the other side had said BYE: it is no sign of death, and nothing is lost. */
 void cop__conn_renew(struct cop__conn *conn)
 {
-    if (conn->state == COP__CONN_OPEN) {
+    if (conn->is_over) {
+        cop__conn_lost(conn, UV_EOF);
+    } else if (conn->state == COP__CONN_OPEN) {
         cop__conn_say_bye(conn);
         conn->has_progress = true; /* it is not its fault */
         on_bye(conn);

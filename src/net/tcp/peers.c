@@ -338,6 +338,7 @@ COP__COLD static void on_overflow(struct cop__peer *peer)
  */
 static void follow(struct cop__peer *peer, cop_incarnation life)
 {
+    struct cop__session *session = &peer->acquaintance.session;
     cop_incarnation before = peer->sought;
     if (life <= before)
         return;
@@ -346,6 +347,11 @@ static void follow(struct cop__peer *peer, cop_incarnation life)
         cop__conn_lost(peer->open, UV_ECONNRESET);
     else if (!peer->open && before != 0)
         cop__attempt_drop(peer);
+    /* That too much was kept for the life before is no reason to keep nothing for this one. */
+    if (session->lost && session->incarnation < life) {
+        cop__session_meet(session, life);
+        peer->acquaintance.attempts_heard = 0;
+    }
 }
 
 int cop__peers_send(struct cop__peers *peers, cop_id id, const struct cop_frame *frame)

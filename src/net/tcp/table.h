@@ -92,6 +92,7 @@ struct cop__peers {
     /* accept.c */
     uv_poll_t listener;
     int listen_fd, listen_family;
+    bool has_early; /* some may wait there that were made before it was tuned */
     struct cop__alarm resume;
 
     bool is_closing;
