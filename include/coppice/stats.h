@@ -44,8 +44,7 @@ struct cop_stats {
     uint64_t sweeps_started, sweeps_completed, sweeps_timed_out, sweeps_aborted;
     uint64_t sweeps_joined, sweeps_ended;
     uint64_t adoptions, turns, holds, supplements;
-    uint64_t proposals, proposals_failed, proposals_refused, views_installed,
-        resignations;
+    uint64_t proposals, proposals_failed, proposals_refused, views_installed;
     uint64_t digests_differ, frames_held;
     uint64_t agreements, revotes,
         terminations;         /* ended with a result; votes cast again;

@@ -211,8 +211,6 @@ int cop__member_delta(const struct cop_node *node, const struct cop_view *base,
     hand_on_all(&draft);
     if (!draft.error)
         draft.error = cop__drain_draft(node, base, out);
-    if (!draft.error)
-        draft.error = cop__resign_draft(node, base, out);
     if (draft.error)
         cop__delta_free(out);
     return draft.error;

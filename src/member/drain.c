@@ -97,24 +97,14 @@ static void tell(struct cop_node *node, struct cop__wish *wish, cop_id proposer)
     cop__roster_send(node, proposer, COP__KIND_DRAIN, cop__encode_drain(&message));
 }
 
-/* Of one that is drained because it resigned (V20) somebody outside may say so, too: then it does
- * not come back by itself. */
-static bool is_as_wished(const struct cop__entry *entry, const struct cop__wish *wish)
-{
-    uint8_t marks = entry->flags & (COP__ENTRY_DRAINED | COP__ENTRY_RESIGNED);
-    return marks == (wish->on ? COP__ENTRY_DRAINED : 0);
-}
-
 /* 0 while nothing has come of it. */
 static int judge(const struct cop_node *node, const struct cop__wish *wish,
                  cop_id proposer, bool *over)
 {
-    struct cop__entry entry;
     *over = true;
-    if (!cop_view_has(node->view, wish->id, wish->incarnation) ||
-        !cop__view_entry(node->view, wish->id, &entry))
+    if (!cop_view_has(node->view, wish->id, wish->incarnation))
         return COP_ELOST;
-    if (is_as_wished(&entry, wish))
+    if (cop__view_is_drained(node->view, wish->id) == wish->on)
         return 0;
     if (node->now >= wish->deadline)
         return COP_ETIMEDOUT;
@@ -160,9 +150,9 @@ int cop__drain_draft(const struct cop_node *node, const struct cop_view *base,
         if (drafted)
             entry = *drafted;
         if (entry.presence != COP_PRESENT || entry.incarnation != wish->incarnation ||
-            is_as_wished(&entry, wish))
+            ((entry.flags & COP__ENTRY_DRAINED) != 0) == wish->on)
             continue;
-        entry.flags = wish->on ? COP__ENTRY_DRAINED : 0;
+        entry.flags ^= COP__ENTRY_DRAINED;
         cop_buf_ref(entry.card);
         error = cop__delta_put(delta, &entry);
     }

@@ -36,19 +36,18 @@ void cop__member_see_epoch(struct cop_node *node, cop_epoch epoch)
         member->highest = epoch;
 }
 
-/* Who is in line, first those who work; of those who are drained, then of those who leave, and
- * then of those who resigned, only when nobody else is. */
-static bool may_propose(const struct cop_node *node, cop_id id, int kind)
+/* Who is in line, first those who work; of those who are drained, and then of those who
+ * leave, only when nobody else is. */
+static bool may_propose(const struct cop_node *node, cop_id id, bool spares,
+                        bool drained, bool leavers)
 {
-    bool spares = kind & 1, drained = kind & 2, leavers = kind & 4, resigned = kind & 8;
     const struct cop_view *base = cop__member(node)->base;
     struct cop__entry entry;
     if (!cop__view_entry(base, id, &entry) || entry.presence != COP_PRESENT ||
         (entry.role == COP_SPARE) != spares ||
         ((entry.flags & COP__ENTRY_DRAINED) != 0) != drained)
         return false;
-    if (cop__roster_is_leaving(node, id) != leavers ||
-        cop__resign_is_said(node, id, entry.incarnation) != resigned)
+    if (cop__roster_is_leaving(node, id) != leavers)
         return false;
     return id == node->self || !cop__roster_has_lost(node, id, entry.incarnation);
 }
@@ -56,10 +55,10 @@ static bool may_propose(const struct cop_node *node, cop_id id, int kind)
 cop_id cop__member_proposer(const struct cop_node *node)
 {
     const struct cop_view *base = cop__member(node)->base;
-    for (int kind = 0; kind < 16; kind++)
+    for (int kind = 0; kind < 8; kind++)
         for (cop_id id = cop_view_next(base, COP_ID_NONE); id != COP_ID_NONE;
              id = cop_view_next(base, id))
-            if (may_propose(node, id, kind))
+            if (may_propose(node, id, kind & 1, kind & 2, kind & 4))
                 return id;
     return COP_ID_NONE;
 }
@@ -94,7 +93,7 @@ static void mind_degraded(struct cop_node *node)
         return;
     member->degraded = degraded;
     /* No proposal will tell the others on this side why there is none. */
-    if (degraded && cop__detect_finds_silence(node) && !member->resigning.resigned)
+    if (degraded && cop__detect_finds_silence(node))
         cop__detect_tell_neighbours(node);
     if (degraded)
         cop__detect_forget_told(node);
@@ -136,7 +135,6 @@ static void look(struct cop_node *node)
     cop__go_on_mind(node);
     mind_degraded(node);
     tell_suspects(node);
-    cop__resign_mind(node, cop__member_proposer(node));
     cop_id proposer = cop__member_proposer(node);
     cop__member_report(node, proposer);
     cop__drain_mind(node, proposer);
@@ -306,7 +304,6 @@ static void fini(struct cop_node *node)
     free(member->joiners);
     free(member->errands);
     free(member->wishes);
-    free(member->resigned);
     free(member->held);
     cop_ranks_free(&member->verifying);
     cop_ranks_free(&member->dirty);
@@ -359,7 +356,6 @@ static void digest_state(const struct cop_node *node, struct cop__digest *digest
     for (uint32_t i = 0; i < member->wish_count; i++)
         cop__digest_word(digest, (uint64_t)member->wishes[i].id << 1 |
                                      (uint64_t)member->wishes[i].on);
-    cop__resign_digest(node, digest);
     cop__guard_digest(node, digest);
 }
 
@@ -396,7 +392,6 @@ static size_t bytes(const struct cop_node *node)
            member->joiner_capacity * sizeof *member->joiners +
            member->errand_capacity * sizeof *member->errands +
            member->wish_capacity * sizeof *member->wishes +
-           member->resigned_capacity * sizeof *member->resigned +
            member->held_capacity * sizeof *member->held +
            (member->verifying.capacity + member->dirty.capacity) * sizeof(cop_rank) +
            cop__member_heal_bytes(node) + cop__guard_bytes(node);

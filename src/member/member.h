@@ -8,7 +8,7 @@
  * Views: who is in the cluster, the same everywhere. A change is reported to the root, which
  * proposes a difference to the last view, collects an acknowledgement from everyone in the
  * proposed one, and commits. Proposal, acknowledgements and commit are one sweep with an
- * outcome (rules V1-V20 of docs/PROTOCOL.md), so what dies on the way is passed around; a
+ * outcome (rules V1-V19 of docs/PROTOCOL.md), so what dies on the way is passed around; a
  * proposal in which somebody died does not commit, and is made again without it.
  */
 extern const struct cop__layer cop__member_layer;
@@ -59,6 +59,6 @@ bool cop__member_hold(struct cop_node *node, const struct cop_frame *frame);
 struct cop_view *cop__member_acknowledged(const struct cop_node *node);
 
 cop__handler cop__on_join, cop__on_whole, cop__on_sync, cop__on_out, cop__on_invite,
-    cop__on_invited, cop__on_drain, cop__on_resign;
+    cop__on_invited, cop__on_drain;
 
 #endif

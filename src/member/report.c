@@ -24,13 +24,6 @@ static bool is_worth_it(const struct cop__belief *belief)
     return belief->status != COP_ALIVE || belief->denial > 0;
 }
 
-/* V20: who has resigned takes what it accuses others of for a doubt about itself. */
-static bool is_doubt(const struct cop_node *node, const struct cop__belief *belief)
-{
-    return cop__member(node)->resigning.resigned && belief->id != node->self &&
-           belief->status >= COP_SUSPECT;
-}
-
 /* Everything in the roster, or only what is new. */
 static void send(struct cop_node *node, cop_id to, bool all)
 {
@@ -38,8 +31,7 @@ static void send(struct cop_node *node, cop_id to, bool all)
     struct cop_ranks ids = {0};
     for (uint32_t i = 0; i < cop__roster_count(node); i++) {
         struct cop__belief belief = cop__roster_at(node, i);
-        if (is_worth_it(&belief) && !is_doubt(node, &belief) &&
-            (all || cop__rankset_has(dirty, belief.id)) &&
+        if (is_worth_it(&belief) && (all || cop__rankset_has(dirty, belief.id)) &&
             cop_ranks_push(&ids, belief.id))
             cop__fail(node, COP_ENOMEM);
     }

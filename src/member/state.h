@@ -42,24 +42,6 @@ struct cop__wish {
     cop_time again, deadline;
 };
 
-/* V20: what somebody said of itself. */
-struct cop__resigned {
-    cop_id id;
-    cop_incarnation incarnation;
-    bool on; /* it has resigned; else it is back */
-    cop_time until;
-};
-
-/* V20: what I say of myself. */
-struct cop__resigning {
-    bool resigned;
-    uint32_t times;   /* how often I did, up to a limit */
-    uint32_t said;    /* how often I said so this time */
-    cop_time since;   /* I have no quorum, or (resigned) have one again; 0: not so */
-    cop_time again;   /* when I say it once more */
-    cop_time vain_at; /* then nobody took over */
-};
-
 /* A frame that waits until I have the view that it is from. */
 struct cop__held {
     struct cop_frame frame; /* with a reference of its own */
@@ -121,9 +103,6 @@ struct cop__member {
     uint32_t errand_count, errand_capacity;
     struct cop__wish *wishes;
     uint32_t wish_count, wish_capacity;
-    struct cop__resigning resigning;
-    struct cop__resigned *resigned;
-    uint32_t resigned_count, resigned_capacity;
     cop_id target;       /* JOINING: whom I asked last */
     cop_time join_again; /* and when I ask the next */
     uint32_t attempts;
@@ -287,17 +266,6 @@ int cop__drain_draft(const struct cop_node *node, const struct cop_view *base,
                      struct cop__delta *delta);
 /* This life is over. */
 void cop__drain_end(struct cop_node *node, int status);
-
-/* resign.c */
-/* Whether this one has said that it cannot propose; also of myself. */
-bool cop__resign_is_said(const struct cop_node *node, cop_id id,
-                         cop_incarnation incarnation);
-/* Resigns, comes back, and says so. */
-void cop__resign_mind(struct cop_node *node, cop_id proposer);
-/* Puts the marks of those who resigned or are back into the difference to `base`. */
-int cop__resign_draft(const struct cop_node *node, const struct cop_view *base,
-                      struct cop__delta *delta);
-void cop__resign_digest(const struct cop_node *node, struct cop__digest *digest);
 
 /* guard.c */
 /* Counts what the view that was just installed removed. */

@@ -227,7 +227,7 @@ static bool is_about_views(uint16_t kind)
 {
     return is_for_all(kind) || kind == COP__KIND_INVITE || kind == COP__KIND_INVITED ||
            kind == COP__KIND_LETTER || kind == COP__KIND_RECEIPT ||
-           kind == COP__KIND_DRAIN || kind == COP__KIND_RESIGN ||
+           kind == COP__KIND_DRAIN ||
            (kind >= COP__KIND_VOTE && kind <= COP__KIND_STANDING);
 }
 

@@ -53,7 +53,6 @@ void cop_stats_each(const struct cop_stats *stats,
     VISIT(proposals)
     VISIT(proposals_failed)
     VISIT(proposals_refused)
-    VISIT(resignations)
     VISIT(views_installed)
     VISIT(digests_differ)
     VISIT(frames_held)

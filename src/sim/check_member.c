@@ -415,18 +415,6 @@ static bool is_held(const struct cop_sim *sim, const struct cop_view *newest)
     return sim->config.guard > 0 && dead > sim->config.guard;
 }
 
-/* V20: who resigned because it had no quorum is back. */
-static void check_resigned(struct cop_sim *sim, const struct cop_view *newest)
-{
-    for (cop_id id = cop_view_next(newest, COP_ID_NONE); id != COP_ID_NONE;
-         id = cop_view_next(newest, id)) {
-        struct cop__entry entry;
-        if (cop__view_entry(newest, id, &entry) && entry.flags & COP__ENTRY_RESIGNED)
-            cop_sim_fail(sim, "V20", "%u has resigned, and is not back in view %llu",
-                         (unsigned)id, (unsigned long long)cop_view_epoch(newest));
-    }
-}
-
 static void at_quiescence(void *of, struct cop_sim *sim)
 {
     struct state *state = of;
@@ -440,7 +428,6 @@ static void at_quiescence(void *of, struct cop_sim *sim)
             cop_sim_fail(sim, "M7", "%u is dead, and in view %llu when all is over",
                          (unsigned)id, (unsigned long long)cop_view_epoch(newest));
     }
-    check_resigned(sim, newest);
     for (uint32_t i = 0; i < sim->newcomer_count; i++) {
         if (!sim->newcomers[i]->done)
             cop_sim_fail(sim, "M7", "%s still waits for an invitation when all is over",

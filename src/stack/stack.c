@@ -51,7 +51,6 @@ static const struct cop__stack stack = {
             [COP__INDEX_INVITE] = cop__on_invite,
             [COP__INDEX_INVITED] = cop__on_invited,
             [COP__INDEX_DRAIN] = cop__on_drain,
-            [COP__INDEX_RESIGN] = cop__on_resign,
             [COP__INDEX_LETTER] = cop__on_letter,
             [COP__INDEX_RECEIPT] = cop__on_receipt,
             [COP__INDEX_VOTE] = cop__on_vote,

@@ -26,9 +26,7 @@ struct cop__entry {
 #define COP__ENTRY_CERTAIN 1u
 /* PRESENT: it has no place inside the tree, and nobody watches it. */
 #define COP__ENTRY_DRAINED 2u
-/* PRESENT and DRAINED: by its own word (V20). */
-#define COP__ENTRY_RESIGNED 4u
-#define COP__ENTRY_FLAGS 7u
+#define COP__ENTRY_FLAGS 3u
 
 /* Whether somebody went without a word: it may live, and not know that it is out. */
 static inline bool cop__entry_is_missed(const struct cop__entry *entry)

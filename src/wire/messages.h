@@ -35,7 +35,6 @@
     M(INVITE, invite, 28, CONTROL, 1024, "somebody of this name wants to join")            \
     M(INVITED, invited, 29, CONTROL, COP__FRAME_MAX, "its id would be this, in this view") \
     M(DRAIN, drain, 30, CONTROL, 64, "this one is to carry nobody, or is to again")        \
-    M(RESIGN, resign, 31, CONTROL, 64, "I cannot change this view; the next in line is to, or I can again") \
     M(ASK, ask, 32, CONTROL, COP__FRAME_MAX, "take part in this sweep, with your sub-tree") \
     M(ANSWER, answer, 33, CONTROL, COP__FRAME_MAX, "what my sub-tree says, and whom it covers") \
     M(TURN, turn, 34, CONTROL, COP__FRAME_MAX, "I lost my parent in this sweep; what now?") \
@@ -104,9 +103,6 @@
 
 #define COP__FIELDS_drain(U8, U16, U32, U64, BYTES, LIST)                                  \
     U32(member) U64(incarnation) U8(on)
-
-#define COP__FIELDS_resign(U8, U16, U32, U64, BYTES, LIST)                                 \
-    U64(epoch) U32(root) U64(incarnation) U8(on)
 
 #define COP__FIELDS_ask(U8, U16, U32, U64, BYTES, LIST)                                    \
     U32(initiator) U64(incarnation) U64(sequence) U64(mark) U64(epoch) U64(left_ns)        \
