@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `bench stream` and `bench recovery`. */
 #include "args.h"
+#include "bench_cost.h"
 #include "bench_stream.h"
 #include "commands.h"
 #include "numbers.h"
@@ -9,6 +10,9 @@
 #include <string.h>
 
 #define LIST_MAX 16u
+/* Each wave is as any other, but that credit goes down once in a quarter of the window. */
+#define COST_WAVES 64u
+#define COST_STEPS 1u
 
 static int parse_list(const char *option, const char *text, uint32_t most,
                       struct numbers *out)
@@ -95,11 +99,103 @@ static int run_stream(struct stream_config *config, const struct numbers *fan_ou
     return code;
 }
 
+/* ---- what it costs to be ready for a loss ---------------------------------------- */
+
+static double more_in_percent(double with, double without)
+{
+    return without > 0 ? 100 * (with / without - 1) : 0;
+}
+
+static void print_pair(const char *what, bool is_known, double with, double without)
+{
+    if (is_known)
+        printf("  %-14s %14.1f %14.1f %+9.2f %%\n", what, with, without,
+               more_in_percent(with, without));
+    else
+        printf("  %-14s %14s %14s\n", what, "-", "-");
+}
+
+static void print_cost(const struct cost_config *config,
+                       const struct cost_result *result)
+{
+    printf("\n%" PRIu32 " processes, %s give packets, %s\n", result->n,
+           config->all ? "all" : "the leaves",
+           config->trips ? "a packet down before each wave" : "waves alone");
+    print_pair("frames", true, result->frames[COST_HEALING],
+               result->frames[COST_FRAGILE]);
+    print_pair("bytes", true, result->bytes[COST_HEALING], result->bytes[COST_FRAGILE]);
+    print_pair("instructions", result->has_instructions,
+               result->instructions[COST_HEALING], result->instructions[COST_FRAGILE]);
+    print_pair("system calls", result->has_calls, result->calls[COST_HEALING].median,
+               result->calls[COST_FRAGILE].median);
+    fflush(stdout);
+}
+
+static void put_ways(struct json *json, const char *key, const double values[COST_WAYS])
+{
+    json_key(json, key);
+    json_begin_object(json);
+    json_put_double(json, "healing", values[COST_HEALING], 2);
+    json_put_double(json, "fragile", values[COST_FRAGILE], 2);
+    json_put_double(json, "more_percent",
+                    more_in_percent(values[COST_HEALING], values[COST_FRAGILE]), 3);
+    json_end_object(json);
+}
+
+static void put_cost(const struct cost_config *config, const struct cost_result *result)
+{
+    struct json json;
+    const double calls[COST_WAYS] = {result->calls[COST_HEALING].median,
+                                     result->calls[COST_FRAGILE].median};
+    json_init(&json, stdout);
+    json_begin_object(&json);
+    json_put_string(&json, "schema", "coppice.bench.stream_cost.v1");
+    json_put_u64(&json, "n", result->n);
+    json_put_u64(&json, "fan_out", config->fan_out);
+    json_put_string(&json, "back_ends", config->all ? "all" : "leaves");
+    json_put_bool(&json, "down", config->trips);
+    json_put_u64(&json, "waves", config->waves);
+    json_put_u64(&json, "rounds", config->rounds);
+    put_ways(&json, "frames", result->frames);
+    put_ways(&json, "bytes", result->bytes);
+    if (result->has_instructions)
+        put_ways(&json, "instructions", result->instructions);
+    if (result->has_calls)
+        put_ways(&json, "system_calls", calls);
+    json_end_object(&json);
+    fflush(stdout);
+}
+
+static int run_cost(struct cost_config *config, const struct numbers *fan_outs,
+                    bool as_json)
+{
+    int code = 0;
+    if (!as_json)
+        printf(
+            "an 8-byte sum, for each wave, in all processes together: a stream that\n"
+            "survives losses, one that does not (COP_STREAM_FRAGILE), and how much "
+            "more\nthe former costs while nobody is lost\n");
+    fflush(stdout);
+    for (uint32_t i = 0; i < 4 * fan_outs->count && code == 0; i++) {
+        struct cost_result result;
+        struct progress progress;
+        config->fan_out = fan_outs->items[i / 4];
+        config->trips = i & 1;
+        config->all = i & 2;
+        progress_begin(&progress);
+        code = bench_cost(config, &progress, &result);
+        progress_end(&progress);
+        if (code == 0)
+            (as_json ? put_cost : print_cost)(config, &result);
+    }
+    return code;
+}
+
 int cmd_bench_stream(int argc, char **argv)
 {
     const char *fan_outs = "4,8,16";
     uint64_t rounds = 7, waves = 400, trips = 100, window = 64;
-    bool as_json = false;
+    bool as_json = false, cost = false;
     static struct numbers list;
     const struct args_option options[] = {
         {0, "fan-out", "LIST", "k, for k * k back-ends: 4,8,16", ARGS_TEXT, &fan_outs,
@@ -111,8 +207,12 @@ int cmd_bench_stream(int argc, char **argv)
          1000000},
         {0, "window", "W", "how far back-ends may be ahead: 64", ARGS_NUMBER, &window,
          1, 1024},
-        {0, "json", NULL, "one object per line: coppice.bench.stream.v1", ARGS_FLAG,
-         &as_json, 0, 0},
+        {0, "cost", NULL, "what it costs to be ready for a loss, instead", ARGS_FLAG,
+         &cost, 0, 0},
+        {0, "json", NULL,
+         "one object per line: coppice.bench.stream.v1, or (--cost) "
+         "coppice.bench.stream_cost.v1",
+         ARGS_FLAG, &as_json, 0, 0},
         {0},
     };
     struct args args = {
@@ -125,7 +225,10 @@ int cmd_bench_stream(int argc, char **argv)
             "if back-ends give as many as there is room for; and a packet down to all\n"
             "with the sum of their answers, against bare C that moves one message "
             "down\n"
-            "and up every edge of the same tree, turn by turn.",
+            "and up every edge of the same tree, turn by turn. With --cost: bytes,\n"
+            "instructions and system calls of a wave, of a stream that survives "
+            "losses\n"
+            "and of one that does not.",
         .options = options,
         .most = 0,
     };
@@ -139,7 +242,12 @@ int cmd_bench_stream(int argc, char **argv)
                                    .waves = waves,
                                    .trips = (uint32_t)trips,
                                    .window = (uint32_t)window};
-    return run_stream(&config, &list, as_json);
+    struct cost_config costs = {.rounds = (uint32_t)rounds,
+                                .turns = (uint32_t)(waves < 1000000 ? waves : 1000000),
+                                .waves = COST_WAVES,
+                                .steps = COST_STEPS};
+    return cost ? run_cost(&costs, &list, as_json)
+                : run_stream(&config, &list, as_json);
 }
 
 /* ---- recovery -------------------------------------------------------------------- */

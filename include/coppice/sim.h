@@ -435,7 +435,7 @@ uint64_t cop_sim_node_bytes(const struct cop_sim *sim);
  *   agree early [count K] [window W] [gap T] [timeout T] [groups K] [keep-tree]
  *   [promote] [free] [plain] (see struct cop_sim_agree)
  *   stream FILTER [waves K] [window W] [gap T] [lag T] [downs K] [timeout T] [none] [leaves]
- *   [withdraw] [single] [others K] [closes] [mortal] (see struct cop_sim_stream)
+ *   [withdraw] [single] [fragile] [others K] [closes] [mortal] (see struct cop_sim_stream)
  *   start 12 (members at the start; the other nodes are places for who joins)  flags
  *   codec cut buggify quiet net constant 10us | net loggp L o g G_ps | net torus L hop
  *   [XxYxZ] [shuffle] | net switch L service_ns [ports P] [byte G_ps] | net recorded

@@ -44,8 +44,11 @@ enum cop_stream_flag {
     /* Waves are single: what a back-end gave before, and what a lost one gave, is in no later
      * one. Every output is whole. While the tree mends itself a wave may be missing. */
     COP_STREAM_SINGLE = 8,
+    /* It does not survive a loss: nothing is kept that only a loss would ask for, and it is
+     * CLOSED (COP_ELOST) with the view in which it was opened. Only with COP_SYNC_ALL. */
+    COP_STREAM_FRAGILE = 16,
 };
-#define COP_STREAM_FLAGS_ALL 15u
+#define COP_STREAM_FLAGS_ALL 31u
 
 /*
  * COP_REQUEST_STREAM_OPEN, at the root of the view (elsewhere COP_ESTATE). The caller is its
@@ -102,7 +105,7 @@ struct cop_stream_event {
     cop_id root;
     const void *bytes; /* borrowed */
     uint32_t length;
-    int status; /* CLOSED, in programs: why; 0: somebody closed it */
+    int status; /* CLOSED: why; 0: somebody closed it, or (a back-end) that is not known */
 };
 /* COP_EMALFORMED. */
 int cop_stream_event(const struct cop_buf *result, struct cop_stream_event *out);
@@ -192,7 +195,8 @@ struct cop_run;
  * What a front-end is told: OUTPUT, of which `bytes` are always the whole state; REACHED; and
  * CLOSED, after which nothing comes. Its `status` says why: COP_EINVAL an option is not
  * possible at the root, COP_EEXIST another front-end has attached or the number was used before,
- * COP_ETOOBIG a state is too large for the way to here, COP_ESTATE or COP_EREMOVED the run is over.
+ * COP_ETOOBIG a state is too large for the way to here, COP_ELOST somebody is lost and it is
+ * COP_STREAM_FRAGILE, COP_ESTATE or COP_EREMOVED the run is over.
  */
 typedef void cop_stream_told(void *context, struct cop_run *run, uint64_t stream,
                              const struct cop_stream_event *event);

@@ -377,6 +377,8 @@ void cop__desk_event(struct cop__desk *desk, uint64_t stream,
         customer->reached = event->wave;
         pass_parcels(desk, customer);
         say_reached(desk, customer);
+    } else if (event->kind == COP_STREAM_CLOSED && event->status != 0) {
+        dismiss(desk, customer, event->status);
     }
 }
 

@@ -64,6 +64,8 @@ struct side {
 struct state {
     uint64_t number;
     bool closed; /* by its front-end */
+    bool opened;
+    cop_epoch opened_in; /* of the view of the root then */
     const struct cop_filter *filter;
     struct cop_buf *empty;
     struct cop_buf *all; /* of everybody */
@@ -244,6 +246,10 @@ static void on_submit(void *of, struct cop_sim *sim, cop_id id,
         return;
     if (request->kind == COP_REQUEST_STREAM_CLOSE)
         state->closed = true;
+    if (request->kind == COP_REQUEST_STREAM_OPEN && !state->opened) {
+        state->opened = true;
+        state->opened_in = cop_view_epoch(cop_node_view(cop_sim_node(sim, id)));
+    }
     if (request->kind == COP_REQUEST_STREAM_PUT)
         note_packet(state, sim, id, request);
     else if (request->kind == COP_REQUEST_STREAM_TAKEN && request->wave > state->taken)
@@ -633,6 +639,18 @@ static void check_closed(const struct state *state, struct cop_sim *sim,
                          (unsigned)state->number, (unsigned)id);
 }
 
+/* S2: a fragile one is over with its view; or before, if somebody seemed to be lost. */
+static bool is_broken(const struct state *state, const struct cop_sim *sim,
+                      const struct cop_view *view)
+{
+    struct cop_stream_info info;
+    bool there = cop_node_stream(cop_sim_node(sim, cop_view_root(view)), state->number,
+                                 &info) == 0;
+    return sim->config.stream.flags & COP_STREAM_FRAGILE &&
+           (!state->opened || cop_view_epoch(view) != state->opened_in ||
+            (!there && (cop_sim_was_disturbed(sim) || cop_sim_was_lied_to(sim))));
+}
+
 static void check_end(struct state *state, struct cop_sim *sim,
                       const struct cop_view *view)
 {
@@ -640,7 +658,7 @@ static void check_end(struct state *state, struct cop_sim *sim,
     bool is_left =
         sim->config.stream.mortal &&
         !cop_view_has(view, cop_view_root(sim->view), COP__FIRST_INCARNATION);
-    if (state->closed || is_left) {
+    if (state->closed || is_left || is_broken(state, sim, view)) {
         check_closed(state, sim, view);
         return;
     }
@@ -685,7 +703,8 @@ static void at_quiescence(void *of, struct cop_sim *sim)
 
 static void digest_one(const struct state *state, struct cop__digest *digest)
 {
-    cop__digest_word(digest, state->taken << 1 | state->closed);
+    cop__digest_word(digest,
+                     state->taken << 2 | (uint64_t)state->closed << 1 | state->opened);
     uint64_t lives = 0; /* in whatever order they came */
     for (uint32_t i = 0; i < state->count; i++) {
         struct cop__digest one;

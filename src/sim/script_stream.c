@@ -62,6 +62,8 @@ static bool parse_option(struct cop__words *words, struct cop_sim_stream *stream
         return set_flag(stream, COP_STREAM_WITHDRAW);
     if (cop__word_is(words, "single"))
         return set_flag(stream, COP_STREAM_SINGLE);
+    if (cop__word_is(words, "fragile"))
+        return set_flag(stream, COP_STREAM_FRAGILE);
     return cop__words_wrong(words, "stream does not know '%s'",
                             words->items[words->at]);
 }
@@ -83,6 +85,8 @@ bool cop__parse_stream(struct cop__words *words, struct cop_sim_stream *stream)
         !(stream->flags & COP_STREAM_SINGLE))
         return cop__words_wrong(words, "'%s' is not cumulative: only with single waves",
                                 filter->name);
+    if (stream->flags & COP_STREAM_FRAGILE && stream->sync != COP_SYNC_ALL)
+        return cop__words_wrong(words, "a fragile stream waits for all");
     return true;
 }
 
@@ -109,10 +113,11 @@ void cop__print_stream(const struct cop_sim_stream *stream, FILE *out)
         fprintf(out, " downs %u", (unsigned)stream->downs);
     if (stream->others)
         fprintf(out, " others %u", (unsigned)stream->others);
-    fprintf(out, "%s%s%s%s%s%s\n", stream->closes ? " closes" : "",
+    fprintf(out, "%s%s%s%s%s%s%s\n", stream->closes ? " closes" : "",
             stream->mortal ? " mortal" : "",
             stream->sync == COP_SYNC_NONE ? " none" : "",
             stream->flags & COP_STREAM_LEAVES ? " leaves" : "",
             stream->flags & COP_STREAM_WITHDRAW ? " withdraw" : "",
-            stream->flags & COP_STREAM_SINGLE ? " single" : "");
+            stream->flags & COP_STREAM_SINGLE ? " single" : "",
+            stream->flags & COP_STREAM_FRAGILE ? " fragile" : "");
 }

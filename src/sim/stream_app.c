@@ -103,6 +103,9 @@ static void attach(struct state *state, struct cop_sim *sim, cop_id id, cop_time
                                   .stream = &state->options,
                                   .wave = state->taken,
                                   .reached = state->reached};
+    /* What was closed elsewhere a root that is new would open again. */
+    if (sim->config.stream.flags & COP_STREAM_FRAGILE && state->wanted_life != 0)
+        return;
     if (sim->config.stream.mortal) {
         if (state->wanted_life != 0)
             return; /* it died there */

@@ -494,6 +494,13 @@ static void draw_single(uint64_t seed, struct cop_sim_stream *stream)
         snprintf(stream->filter, sizeof(stream->filter), "concat");
 }
 
+/* One that survives nothing. */
+static void draw_fragile(uint64_t seed, struct cop_sim_stream *stream)
+{
+    if (cop__mix64(seed ^ UINT64_C(0xf4a)) % 12 == 0 && stream->sync == COP_SYNC_ALL)
+        stream->flags |= COP_STREAM_FRAGILE;
+}
+
 /* A stream all the while, of a filter for which repetition matters, or not. */
 static void draw_stream(struct cop__draw *draw)
 {
@@ -517,6 +524,7 @@ static void draw_stream(struct cop__draw *draw)
     stream->closes = cop__chance(draw, 10);
     stream->others = cop__chance(draw, 25) ? (uint32_t)cop__between(draw, 1, 3) : 0;
     draw_single(draw->script->config.seed, stream);
+    draw_fragile(draw->script->config.seed, stream);
 }
 
 int cop_sim_swarm_script(uint64_t seed, uint32_t flags, struct cop_sim_script *out)

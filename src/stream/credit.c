@@ -209,7 +209,8 @@ void cop__stream_catch_up(struct cop_node *node, struct cop__stream *stream,
 void cop__stream_down(struct cop_node *node, struct cop__stream *stream,
                       uint64_t number, struct cop_buf *bytes)
 {
-    if (!keep_packet(node, stream, number, bytes))
+    /* T19: where no loss is survived nobody will ask for it again. */
+    if (!cop__stream_is_fragile(stream) && !keep_packet(node, stream, number, bytes))
         return;
     stream->down = number;
     stream->delivered = true;
@@ -221,7 +222,7 @@ void cop__stream_down(struct cop_node *node, struct cop__stream *stream,
                                                     .length = bytes->length});
     struct cop_buf *down = NULL;
     if (stream->slot_count > 0)
-        down = write_down(stream, &stream->packets[stream->packet_count - 1]);
+        down = write_down(stream, &(struct cop__packet){number, bytes});
     for (uint32_t i = 0; i < stream->slot_count && !node->failed; i++)
         pass_down(node, stream, &stream->slots[i], cop_buf_ref(down));
     cop_buf_unref(down);

@@ -21,7 +21,8 @@ static bool options_are_possible(const struct cop_stream_options *options,
            params <= COP_FILTER_PARAMS_MAX && options->number != 0 && shaped &&
            (unsigned)options->sync <= COP_SYNC_NONE && options->window > 0 &&
            options->window <= COP_STREAM_WINDOW_MAX &&
-           (options->flags & ~COP_STREAM_FLAGS_ALL) == 0;
+           (options->flags & ~COP_STREAM_FLAGS_ALL) == 0 &&
+           (options->sync == COP_SYNC_ALL || !(options->flags & COP_STREAM_FRAGILE));
 }
 
 /* Those who give packets, by their places: one that is empty now may be taken again. */
@@ -134,6 +135,7 @@ static bool read_numbers(struct cop__reader *reader, struct cop__stream *stream,
     *shape = (struct cop_shape){0};
     return !reader->failed && stream->number != 0 && stream->sync <= COP_SYNC_NONE &&
            stream->flags <= COP_STREAM_FLAGS_ALL && stream->window > 0 &&
+           (stream->sync == COP_SYNC_ALL || !cop__stream_is_fragile(stream)) &&
            stream->window <= COP_STREAM_WINDOW_MAX && kind <= COP_SHAPE_CHAIN &&
            (kind == 0 || cop_shape_make((enum cop_shape_kind)kind, k, shape) == 0);
 }

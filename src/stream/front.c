@@ -188,7 +188,7 @@ void cop__front_timer(struct cop_node *node, struct cop__node_timer *timer)
 /* ---- events as bytes ------------------------------------------------------------- */
 
 enum { WHOLE = 1, COMPLETE = 2 };
-#define EVENT_BYTES 34u
+#define EVENT_BYTES 38u
 
 void cop__stream_tell(struct cop_node *node, const struct cop__stream *stream,
                       const struct cop_stream_event *event)
@@ -207,6 +207,7 @@ void cop__stream_tell(struct cop_node *node, const struct cop__stream *stream,
     cop__put_u32(&writer, event->covered);
     cop__put_u32(&writer, event->departed);
     cop__put_u32(&writer, event->root);
+    cop__put_u32(&writer, (uint32_t)-event->status);
     cop__put_bytes(&writer, (struct cop__bytes){event->bytes, event->length});
     COP_ASSERT(!writer.failed);
     cop__emit_stream(node, stream->number, buf);
@@ -226,11 +227,13 @@ int cop_stream_event(const struct cop_buf *result, struct cop_stream_event *out)
     event.covered = cop__get_u32(&reader);
     event.departed = cop__get_u32(&reader);
     event.root = cop__get_u32(&reader);
+    uint32_t status = cop__get_u32(&reader);
     struct cop__bytes bytes = cop__get_bytes(&reader);
     event.bytes = bytes.data;
     event.length = bytes.length;
-    if (!cop__reader_is_done(&reader))
+    if (!cop__reader_is_done(&reader) || status > INT16_MAX)
         return COP_EMALFORMED;
+    event.status = -(int)status;
     *out = event;
     return 0;
 }

@@ -57,7 +57,8 @@ static void digest_stream(struct cop__digest *digest, const struct cop__stream *
     cop__digest_word(digest, stream->number);
     cop__digest_word(digest, stream->wave);
     cop__digest_word(
-        digest, (uint64_t)stream->made << 7 | (uint64_t)stream->dirty << 6 |
+        digest, (uint64_t)stream->lean << 9 | (uint64_t)stream->broken << 8 |
+                    (uint64_t)stream->made << 7 | (uint64_t)stream->dirty << 6 |
                     (uint64_t)stream->silent << 5 | (uint64_t)stream->doubled << 4 |
                     (uint64_t)stream->partial << 3 | (uint64_t)stream->wants_room << 2 |
                     (uint64_t)stream->has_front << 1 | (uint64_t)stream->output_whole);

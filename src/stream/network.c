@@ -264,7 +264,8 @@ void cop__network_close(struct cop_node *node, struct cop__stream *stream, cop_i
           &(struct cop__news){.closed = &stream->number, .closed_count = 1}, from);
     if (stream->is_back_end || stream->has_front)
         cop__stream_tell(node, stream,
-                         &(struct cop_stream_event){.kind = COP_STREAM_CLOSED});
+                         &(struct cop_stream_event){.kind = COP_STREAM_CLOSED,
+                                                    .status = stream->status});
     for (uint32_t i = 0; i < network->stream_count; i++) {
         if (network->streams[i] != stream)
             continue;
@@ -319,6 +320,9 @@ static void hear_streams(struct cop_node *node, uint64_t number,
         struct cop__stream *stream = cop__stream_find(node, closed);
         if (reader->failed || closed == 0)
             break;
+        /* Its front-end is here, and has not closed it (T19). */
+        if (stream && stream->has_front && cop__stream_is_fragile(stream))
+            stream->status = COP_ELOST;
         if (stream)
             cop__network_close(node, stream, from);
         else if (!cop__stream_was_closed(node, closed))

@@ -65,6 +65,13 @@ struct cop__stream_slot *cop__slot_find(const struct cop__stream *stream, cop_id
                                                                  : NULL;
 }
 
+/* T19: what somebody missed nobody has kept, even if it comes back. */
+static void break_off(struct cop_node *node, struct cop__stream *stream)
+{
+    stream->broken = true;
+    cop__timer_set(node, &stream->timer, node->now);
+}
+
 struct cop__stream_slot *cop__slot_add(struct cop_node *node,
                                        struct cop__stream *stream,
                                        const struct cop__stream_child *child)
@@ -79,6 +86,8 @@ struct cop__stream_slot *cop__slot_add(struct cop_node *node,
         stream->slots = grown;
         stream->slot_capacity = capacity;
     }
+    if (cop__stream_is_fragile(stream) && stream->down > 0)
+        break_off(node, stream);
     uint32_t at = place(stream, child->id);
     memmove(stream->slots + at + 1, stream->slots + at,
             (stream->slot_count - at) * sizeof *stream->slots);
@@ -126,12 +135,14 @@ void cop__slot_drop(struct cop_node *node, struct cop__stream *stream, cop_id id
     if (!found)
         return;
     struct cop__stream_slot slot = *found;
+    if (cop__stream_is_fragile(stream))
+        break_off(node, stream);
     stream->slot_count--;
     memmove(found, found + 1,
             (size_t)(stream->slots + stream->slot_count - found) * sizeof *found);
     cop__slot_apply(node, stream, &slot, UINT64_MAX - 1, NULL);
-    if (cop__stream_is_single(stream))
-        ; /* it has no part in later waves */
+    if (cop__stream_is_single(stream) || cop__stream_is_fragile(stream))
+        ; /* it has no part in later waves; or there are none */
     else if (stream->filter->flags & COP_FILTER_IDEMPOTENT)
         cop__state_join(node, stream, &stream->residue, slot.state);
     else
@@ -283,7 +294,8 @@ void cop__slot_apply(struct cop_node *node, struct cop__stream *stream,
         if (pending->whole) {
             replace(stream, slot, pending);
         } else {
-            take_in(node, stream, &slot->state, pending->state);
+            if (!stream->lean)
+                take_in(node, stream, &slot->state, pending->state);
             if (pending->value.state)
                 set_value(&slot->value, &pending->value);
             if (sum && !node->failed && !cop__stream_is_single(stream))

@@ -160,6 +160,9 @@ struct cop__stream {
     bool doubled, partial;
     bool made;   /* there was a first one */
     bool forced; /* SYNC_TIMEOUT: it is over */
+    bool lean;   /* FRAGILE: slots have less than the state (T19) */
+    bool broken; /* and that is missing now: it is about to be closed */
+    int status;  /* why it is closed */
     bool dirty;  /* slots came, went or were replaced: the next is whole */
     bool silent; /* nothing has been said to the present parent */
 
@@ -190,6 +193,12 @@ struct cop__stream {
 static inline bool cop__stream_is_single(const struct cop__stream *stream)
 {
     return stream->flags & COP_STREAM_SINGLE;
+}
+
+/* T19: no loss is survived. */
+static inline bool cop__stream_is_fragile(const struct cop__stream *stream)
+{
+    return stream->flags & COP_STREAM_FRAGILE;
 }
 
 /* ---- networks -------------------------------------------------------------------- */
@@ -412,7 +421,8 @@ static inline struct cop__pending *cop__slot_at(const struct cop__stream_slot *s
 }
 /* The first wave from `wave` on that it has exactly; UINT64_MAX: none yet. */
 uint64_t cop__slot_next(const struct cop__stream_slot *slot, uint64_t wave);
-/* Joins all that waits up to `wave`; those that were joined, too, to `sum` if it is not NULL. */
+/* Joins all that waits up to `wave`; those that were joined, too, to `sum` if it is not NULL.
+ * A `lean` stream has them in `sum` only. */
 void cop__slot_apply(struct cop_node *node, struct cop__stream *stream,
                      struct cop__stream_slot *slot, uint64_t wave,
                      struct cop_buf **sum);

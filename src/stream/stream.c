@@ -115,7 +115,9 @@ static int send_down(struct cop_node *node, struct cop__stream *stream,
     if (request->wave <= stream->down)
         return 0;
     /* A root that is a new life has yet to hear from those below how far they are. */
-    if (stream->packet_count >= stream->window || request->wave > stream->down + 1)
+    if (stream->packet_count >= stream->window ||
+        stream->down >= stream->down_mark + stream->window ||
+        request->wave > stream->down + 1)
         return COP_EAGAIN;
     struct cop_buf *bytes = cop_buf_copy(request->bytes, request->length);
     if (bytes)
@@ -187,9 +189,28 @@ static void look_again(struct cop_node *node, struct cop__network *network)
     }
 }
 
+/* T19: what does not survive a loss ends with the view. The last takes its network with it. */
+static void end_fragile(struct cop_node *node)
+{
+    struct cop__streams *all = cop__streams(node);
+    for (uint32_t i = all->count; i-- > 0 && !node->failed;)
+        for (uint32_t j = all->networks[i]->stream_count; j-- > 0 && !node->failed;) {
+            struct cop__stream *stream = all->networks[i]->streams[j];
+            bool is_last = all->networks[i]->stream_count == 1;
+            if (!cop__stream_is_fragile(stream))
+                continue;
+            stream->status = COP_ELOST;
+            cop__network_close(node, stream, COP_ID_NONE);
+            if (is_last)
+                break;
+        }
+}
+
 static void settle(struct cop_node *node)
 {
     struct cop__streams *all = cop__streams(node);
+    if (all->moved)
+        end_fragile(node);
     while ((all->moved || all->disturbed) && !node->failed) {
         bool moved = all->moved;
         all->moved = all->disturbed = false;

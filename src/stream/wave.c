@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-enum { WHOLE = 1, PARTIAL = 2, IDLE = 4, DOUBLED = 8 };
+enum { WHOLE = 1, PARTIAL = 2, IDLE = 4, DOUBLED = 8, NUMBERED = 16, VALUED = 32 };
+#define FLAGS_ALL 63u
 
 /* ---- which wave is next (T4) ----------------------------------------------------- */
 
@@ -145,31 +146,40 @@ static bool is_idle(struct cop__stream *stream)
 static bool says_value(const struct cop__stream *stream)
 {
     return stream->is_back_end && stream->slot_count > 0 &&
-           !cop__stream_is_single(stream) && !(stream->flags & COP_STREAM_WITHDRAW) &&
+           !cop__stream_is_single(stream) && !cop__stream_is_fragile(stream) &&
+           !(stream->flags & COP_STREAM_WITHDRAW) &&
            !(stream->filter->flags & COP_FILTER_IDEMPOTENT);
 }
 
-/* Whom it covers and who departed, of a whole wave; and the sender's own value. */
-static struct cop_buf *write_tail(struct cop_node *node,
-                                  const struct cop__stream *stream, bool whole,
-                                  struct cop__bytes *cover, struct cop__bytes *departed)
+/*
+ * What is there for healing alone, so that a wave on an ordinary day has none of it: the number of
+ * an attachment that was not the first; whom a whole wave covers, and who departed; and the
+ * sender's own value.
+ */
+static struct cop_buf *write_rest(struct cop_node *node,
+                                  const struct cop__stream *stream, uint8_t flags)
 {
+    bool whole = flags & WHOLE;
     struct cop__lives lives = whole ? stream->cover : (struct cop__lives){0};
     struct cop__departed set = {0};
     struct cop__gone_leaf mine = {node->self, node->incarnation, stream->own.wave,
                                   stream->own.state};
     if (whole)
         cop__departed_join(node, &set, &stream->all_departed);
-    if (says_value(stream))
+    if (flags & VALUED)
         cop__departed_put(node, &set, &mine);
     size_t length = cop__lives_size(&lives), gone = cop__departed_size(&set);
-    struct cop_buf *buf = cop_buf_create(length + gone);
+    size_t heads = (flags & NUMBERED ? 8u : 0u) + (whole ? 4u : 0u);
+    struct cop_buf *buf = cop_buf_create(heads + length + gone);
     if (buf) {
         struct cop__writer writer = cop__writer(buf->data, buf->length);
+        if (flags & NUMBERED)
+            cop__put_u64(&writer, stream->network->attempt);
+        if (whole)
+            cop__put_u32(&writer, (uint32_t)length);
         cop__lives_write(&writer, &lives);
         cop__departed_write(&writer, &set);
-        *cover = (struct cop__bytes){buf->data, (uint32_t)length};
-        *departed = (struct cop__bytes){buf->data + length, (uint32_t)gone};
+        COP_ASSERT(!writer.failed && writer.at == writer.end);
     } else {
         cop__fail(node, COP_ENOMEM);
     }
@@ -183,21 +193,24 @@ static void send_wave(struct cop_node *node, struct cop__stream *stream,
     struct cop__network *network = stream->network;
     struct cop__msg_wave message = {
         .stream = stream->number,
-        .number = network->attempt,
         .wave = stream->wave,
         .got = cop__stream_got_now(stream),
         .flags =
             (uint8_t)((whole ? WHOLE : 0) | (stream->partial ? PARTIAL : 0) |
-                      (is_idle(stream) ? IDLE : 0) | (stream->doubled ? DOUBLED : 0)),
+                      (is_idle(stream) ? IDLE : 0) | (stream->doubled ? DOUBLED : 0) |
+                      (network->attempt ? NUMBERED : 0) |
+                      (says_value(stream) ? VALUED : 0)),
         .state = {state->data, state->length},
     };
-    struct cop_buf *tail = NULL;
-    if (whole || says_value(stream))
-        tail = write_tail(node, stream, whole, &message.cover, &message.departed);
-    if (node->failed)
-        return;
+    struct cop_buf *rest = NULL;
+    if (message.flags & (WHOLE | NUMBERED | VALUED)) {
+        rest = write_rest(node, stream, message.flags);
+        if (node->failed)
+            return;
+        message.rest = (struct cop__bytes){rest->data, rest->length};
+    }
     cop__roster_send(node, network->parent, COP__KIND_WAVE, cop__encode_wave(&message));
-    cop_buf_unref(tail);
+    cop_buf_unref(rest);
     stream->silent = false;
 }
 
@@ -220,8 +233,33 @@ static void send_on(struct cop_node *node, struct cop__stream *stream,
     cop_buf_unref(more);
 }
 
+/* Whether slots have to be folded for this wave, and not only what is new in them. */
+static bool must_fold(struct cop__stream *stream, uint64_t wave)
+{
+    struct cop__stream_slot *slot;
+    for (uint32_t i = 0; !stream->dirty && (slot = source(stream, i)) != NULL; i++)
+        for (uint32_t j = 0; j < slot->pending_count; j++)
+            if (cop__slot_at(slot, j)->whole && cop__slot_at(slot, j)->wave <= wave)
+                return true;
+    return stream->dirty;
+}
+
+/* T19: as long as nobody comes or goes the sum of what is new is all that anybody asks for. */
+static void slim(struct cop_node *node, struct cop__stream *stream, uint64_t wave)
+{
+    bool folds = must_fold(stream, wave);
+    stream->broken = stream->broken || (folds && stream->lean);
+    stream->lean = !folds && !cop__stream_is_single(stream);
+    if (stream->broken)
+        cop__timer_set(node, &stream->timer, node->now);
+}
+
 static void make(struct cop_node *node, struct cop__stream *stream, uint64_t wave)
 {
+    if (cop__stream_is_fragile(stream))
+        slim(node, stream, wave);
+    if (stream->broken)
+        return;
     struct cop_buf *old = cop_buf_ref(stream->state), *sum = cop_buf_ref(stream->empty);
     struct cop__stream_slot *slot;
     for (uint32_t i = 0; (slot = source(stream, i)) != NULL && !node->failed; i++)
@@ -232,6 +270,10 @@ static void make(struct cop_node *node, struct cop__stream *stream, uint64_t wav
         stream->output_whole = true;
     } else if (cop__stream_is_single(stream)) {
         fold_single(node, stream);
+    } else if (stream->slot_count == 0 && stream->residue == stream->empty &&
+               !stream->lean) {
+        cop_buf_unref(stream->state);
+        stream->state = cop_buf_ref(stream->own.state); /* nobody else is in it */
     } else if (!node->failed) {
         cop__state_join(node, stream, &stream->state, sum);
     }
@@ -260,11 +302,12 @@ void cop__stream_advance(struct cop_node *node, struct cop__stream *stream)
 {
     uint64_t wave;
     bool moved = false;
-    while (!node->failed && (wave = next_wave(stream)) != UINT64_MAX) {
+    while (!node->failed && !stream->broken &&
+           (wave = next_wave(stream)) != UINT64_MAX) {
         make(node, stream, wave);
         moved = true;
     }
-    if (node->failed)
+    if (node->failed || stream->broken)
         return;
     if (moved) {
         cop__stream_credit(node, stream);
@@ -279,6 +322,11 @@ void cop__stream_advance(struct cop_node *node, struct cop__stream *stream)
 void cop__stream_timer(struct cop_node *node, struct cop__node_timer *timer)
 {
     struct cop__stream *stream = (struct cop__stream *)(void *)timer;
+    if (stream->broken) {
+        stream->status = COP_ELOST;
+        cop__network_close(node, stream, COP_ID_NONE);
+        return;
+    }
     stream->forced = true;
     cop__stream_advance(node, stream);
     stream->forced = false;
@@ -334,8 +382,29 @@ int cop__stream_put(struct cop_node *node, struct cop__stream *stream,
     return 0;
 }
 
+/* What follows a wave, as write_rest makes it. False: it does not go with the flags. */
+struct rest {
+    uint64_t number;
+    struct cop__bytes cover, departed;
+};
+
+static bool read_rest(const struct cop__msg_wave *message, struct rest *out)
+{
+    struct cop__reader reader = cop__reader(message->rest.data, message->rest.length);
+    *out = (struct rest){0};
+    if (message->flags & NUMBERED)
+        out->number = cop__get_u64(&reader);
+    if (message->flags & WHOLE)
+        out->cover = cop__get_bytes(&reader);
+    if (reader.failed)
+        return false;
+    out->departed = (struct cop__bytes){reader.at, (uint32_t)(reader.end - reader.at)};
+    return out->departed.length == 0 || message->flags & (WHOLE | VALUED);
+}
+
 static bool read_wave(struct cop_node *node, const struct cop__stream *stream,
-                      const struct cop__msg_wave *message, struct cop__pending *out)
+                      const struct cop__msg_wave *message, const struct rest *rest,
+                      struct cop__pending *out)
 {
     struct cop_span state = {message->state.data, message->state.length};
     *out = (struct cop__pending){
@@ -345,12 +414,11 @@ static bool read_wave(struct cop_node *node, const struct cop__stream *stream,
         .idle = message->flags & IDLE,
         .doubled = message->flags & DOUBLED,
     };
-    if (message->flags > (WHOLE | PARTIAL | IDLE | DOUBLED) ||
-        message->wave >= UINT64_MAX - 1 ||
+    if (message->flags > FLAGS_ALL || message->wave >= UINT64_MAX - 1 ||
         cop_filter_check(stream->filter, stream->empty, state) ||
-        !cop__lives_read(node, message->cover, &out->cover))
+        !cop__lives_read(node, rest->cover, &out->cover))
         return false;
-    if (!cop__departed_read(node, stream, message->departed, &out->departed)) {
+    if (!cop__departed_read(node, stream, rest->departed, &out->departed)) {
         cop__lives_free(&out->cover);
         return false;
     }
@@ -364,8 +432,10 @@ void cop__on_wave(struct cop_node *node, const struct cop_frame *frame)
 {
     struct cop__msg_wave message;
     struct cop__pending pending;
+    struct rest rest;
     const struct cop_header *header = &frame->header;
-    if (cop__decode_wave(frame->payload->data, frame->payload->length, &message)) {
+    if (cop__decode_wave(frame->payload->data, frame->payload->length, &message) ||
+        !read_rest(&message, &rest)) {
         COP__COUNT(node, ignored_malformed);
         return;
     }
@@ -374,13 +444,13 @@ void cop__on_wave(struct cop_node *node, const struct cop_frame *frame)
     struct cop__stream *stream = cop__stream_find(node, message.stream);
     struct cop__stream_slot *slot =
         stream ? cop__slot_find(stream, header->sender) : NULL;
-    if (!slot || slot->number != message.number ||
+    if (!slot || slot->number != rest.number ||
         slot->incarnation != header->sender_incarnation) {
         COP__COUNT(node, ignored_not_below);
         if (stream)
             cop__detach_send(node, stream->network->number, header->sender,
-                             message.number);
-    } else if (!read_wave(node, stream, &message, &pending)) {
+                             rest.number);
+    } else if (!read_wave(node, stream, &message, &rest, &pending)) {
         COP__COUNT(node, ignored_malformed);
     } else if (!node->failed) {
         pending.value = cop__departed_take(&pending.departed, header->sender,

@@ -165,8 +165,7 @@
 #define COP__FIELDS_path(U8, U16, U32, U64, BYTES, LIST)                                   \
     U64(network) U64(regeneration) LIST(path, rank)
 #define COP__FIELDS_wave(U8, U16, U32, U64, BYTES, LIST)                                   \
-    U64(stream) U64(number) U64(wave) U64(got) U8(flags) BYTES(state) BYTES(cover)         \
-    BYTES(departed)
+    U64(stream) U64(wave) U64(got) U8(flags) BYTES(state) BYTES(rest)
 #define COP__FIELDS_credit(U8, U16, U32, U64, BYTES, LIST)                                 \
     U64(stream) U64(mark) U64(down_mark)
 #define COP__FIELDS_down(U8, U16, U32, U64, BYTES, LIST)                                   \

@@ -34,6 +34,7 @@ struct taker {
     bool complete, went_back;
     unsigned closed;
     int why;
+    cop_epoch closed_in; /* of the last view that the program had been told */
 };
 static struct giver givers[MEMBERS];
 static struct taker takers[2];
@@ -98,6 +99,7 @@ static void on_told(void *context, struct cop_run *run, uint64_t stream,
     if (event->kind == COP_STREAM_CLOSED) {
         taker->closed++;
         taker->why = event->status;
+        taker->closed_in = world->players[cop_self(run)].epoch;
         return;
     }
     if (event->kind == COP_STREAM_REACHED) {
@@ -294,6 +296,43 @@ static void the_root_dies(void **state)
         assert_string_equal(givers[i].down, "xyz.");
 }
 
+/* A stream that survives nothing: its front-end hears so with the view without `lost`, and so do
+ * the back-ends. */
+static void a_loss_ends_it(struct runs *runs, uint32_t front, uint32_t lost)
+{
+    struct cop_stream_options options = sums;
+    options.flags = COP_STREAM_FRAGILE;
+    for (uint32_t i = 0; i < MEMBERS; i++)
+        givers[i].most = WAVES / 2;
+    open_at(runs, front, &options, &takers[0]);
+    runs_until(runs, half_is_in);
+    assert_int_equal(takers[0].closed, 0);
+    cop_epoch epoch = runs->players[front].epoch;
+    runs_free(runs, lost);
+    runs_until(runs, is_refused);
+    assert_int_equal(takers[0].why, COP_ELOST);
+    assert_true(takers[0].closed_in <= epoch + 1);
+    runs_until(runs, all_are_closed);
+    assert_int_equal(takers[0].closed, 1);
+    assert_int_equal(cop_stream_close(runs->players[front].run, takers[0].stream),
+                     COP_ENOENT);
+    /* Another one goes on without who was lost. */
+    memset(givers, 0, sizeof givers);
+    takers[0] = (struct taker){0};
+    for (uint32_t i = 0; i < MEMBERS; i++)
+        givers[i].most = WAVES;
+    open_at(runs, front, &sums, &takers[0]);
+    runs_until(runs, all_are_in);
+    assert_int_equal(takers[0].sum, sum_of(0, WAVES) - (sum_of(lost, WAVES) -
+                                                        sum_of(lost + 1, WAVES)));
+}
+
+static void a_fragile_one_loses_a_leaf(void **state) { a_loss_ends_it(*state, 3, 4); }
+
+static void a_fragile_one_loses_its_root(void **state) { a_loss_ends_it(*state, 3, 0); }
+
+static void a_fragile_one_at_the_root(void **state) { a_loss_ends_it(*state, 0, 1); }
+
 static void the_front_end_dies(void **state)
 {
     struct runs *runs = *state;
@@ -488,6 +527,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_front_end_is_elsewhere, set_up, tear_down),
         cmocka_unit_test_setup_teardown(waves_are_by_themselves, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_root_dies, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_fragile_one_loses_a_leaf, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_fragile_one_loses_its_root, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_fragile_one_at_the_root, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_front_end_dies, set_up, tear_down),
         cmocka_unit_test_setup_teardown(another_one_goes_on, set_up, tear_down),
         cmocka_unit_test(filters_of_the_program),

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "solo.h"
+#include "view/view.h"
 
 #include <coppice/filter.h>
 #include <coppice/stream.h>
@@ -20,15 +21,12 @@ static const struct cop_detect connections;
 
 /* ---- the others ------------------------------------------------------------------ */
 
-/* One that has just opened a stream. */
-static struct solo *create_root(void)
+/* The root, and a stream that it has just opened. */
+static struct solo *root_with(uint32_t flags)
 {
     struct solo *root = solo_create(MEMBERS, 0, &connections, COP_QUORUM_MAJORITY);
-    struct cop_stream_options options = {.number = NUMBER,
-                                         .filter = "sum",
-                                         .type = "u64",
-                                         .flags = COP_STREAM_LEAVES,
-                                         .window = 4};
+    struct cop_stream_options options = {
+        .number = NUMBER, .filter = "sum", .type = "u64", .flags = flags, .window = 4};
     struct cop_request request = {.kind = COP_REQUEST_STREAM_OPEN, .stream = &options};
     assert_int_equal(cop_shape_make(COP_SHAPE_KARY, 2, &options.shape), 0);
     struct cop_event event = {.kind = COP_EVENT_SUBMIT, .request = &request};
@@ -36,10 +34,10 @@ static struct solo *create_root(void)
     return root;
 }
 
-/* What it tells of it. To be unreferenced. */
-static struct cop_buf *news_of_root(void)
+/* What it tells of that. To be unreferenced. */
+static struct cop_buf *news_of_root(uint32_t flags)
 {
-    struct solo *root = create_root();
+    struct solo *root = root_with(flags);
     struct cop__msg_adopt message;
     const struct cop_buf *payload = solo_frame(root, COP__KIND_ADOPT, 0)->frame.payload;
     assert_int_equal(cop__decode_adopt(payload->data, payload->length, &message), 0);
@@ -56,11 +54,11 @@ static struct cop__list list_ids(const cop_id *ids, uint32_t count, uint8_t *byt
     return (struct cop__list){bytes, count};
 }
 
-static void adopt(struct solo *solo, cop_id from, uint64_t number, const cop_id *path,
-                  uint32_t count)
+static void adopt_with(struct solo *solo, uint32_t flags, cop_id from, uint64_t number,
+                       const cop_id *path, uint32_t count)
 {
     uint8_t bytes[64];
-    struct cop_buf *news = news_of_root();
+    struct cop_buf *news = news_of_root(flags);
     struct cop__msg_adopt message = {.network = 0,
                                      .number = number,
                                      .regeneration = 1,
@@ -68,6 +66,12 @@ static void adopt(struct solo *solo, cop_id from, uint64_t number, const cop_id 
                                      .news = {news->data, news->length}};
     solo_recv(solo, from, COP__KIND_ADOPT, cop__encode_adopt(&message));
     cop_buf_unref(news);
+}
+
+static void adopt(struct solo *solo, cop_id from, uint64_t number, const cop_id *path,
+                  uint32_t count)
+{
+    adopt_with(solo, COP_STREAM_LEAVES, from, number, path, count);
 }
 
 static void say_path(struct solo *solo, cop_id from, const cop_id *path, uint32_t count)
@@ -105,10 +109,11 @@ struct lives {
 static void send_wave(struct solo *root, cop_id from, uint64_t wave,
                       const struct lives *lives, uint32_t count)
 {
-    uint8_t bytes[4 * (4 + 4 + 8)];
+    uint8_t bytes[4 + 4 * (4 + 4 + 8)];
     struct cop__writer writer = cop__writer(bytes, sizeof bytes);
     struct cop_buf *empty;
     assert_int_equal(cop_filter_init(cop_filter_find("sum"), "u64", "", &empty), 0);
+    cop__put_u32(&writer, 16 * count);
     for (uint32_t i = 0; i < count; i++) {
         cop__put_u32(&writer, lives[i].first);
         cop__put_u32(&writer, lives[i].count);
@@ -118,7 +123,7 @@ static void send_wave(struct solo *root, cop_id from, uint64_t wave,
                                     .wave = wave,
                                     .flags = 1, /* the whole state */
                                     .state = {empty->data, empty->length},
-                                    .cover = {bytes, 16 * count}};
+                                    .rest = {bytes, 4 + 16 * count}};
     solo_recv(root, from, COP__KIND_WAVE, cop__encode_wave(&message));
     cop_buf_unref(empty);
 }
@@ -204,7 +209,7 @@ static void test_others_of_a_ring_stay(void **state)
 static void test_nobody_is_in_it_twice(void **state)
 {
     (void)state;
-    struct solo *root = create_root();
+    struct solo *root = root_with(COP_STREAM_LEAVES);
     const struct lives most[] = {{1, 1}, {3, 28}}, second[] = {{2, 1}},
                        all[] = {{1, 30}};
     bool complete;
@@ -223,7 +228,7 @@ static void test_nobody_is_in_it_twice(void **state)
 static void test_higher_number_ends_the_lower(void **state)
 {
     (void)state;
-    struct solo *root = create_root();
+    struct solo *root = root_with(COP_STREAM_LEAVES);
     const struct lives first[] = {{1, 1}};
     send_wave(root, 1, 1, first, 1);
     say_attached(root, 2, 1, 0); /* as here */
@@ -235,6 +240,107 @@ static void test_higher_number_ends_the_lower(void **state)
     solo_destroy(root);
 }
 
+/* What the last step told of the end of the stream: 1 if nothing. */
+static int end_of(const struct solo *solo)
+{
+    struct cop_stream_event event;
+    int status = 1;
+    for (uint32_t i = 0; i < solo->effects.count; i++) {
+        const struct cop_effect *effect = &solo->effects.items[i];
+        if (effect->kind != COP_EFFECT_STREAM)
+            continue;
+        assert_int_equal(cop_stream_event(effect->result, &event), 0);
+        if (event.kind == COP_STREAM_CLOSED)
+            status = event.status;
+    }
+    return status;
+}
+
+static bool has_stream(const struct solo *solo)
+{
+    struct cop_stream_info info;
+    return cop_node_stream(solo->node, NUMBER, &info) == 0;
+}
+
+/* T19: where a child is dropped it is over at once, and not before: no time goes by. */
+static void test_fragile_ends_with_a_child(void **state)
+{
+    (void)state;
+    struct cop_event tick = {.kind = COP_EVENT_TICK};
+    struct solo *solo = root_with(COP_STREAM_FRAGILE);
+    assert_true(has_stream(solo));
+    refuse(solo, 1, 0);
+    assert_true(cop_deadline(solo->node) <= solo->now);
+    solo_event(solo, &tick);
+    assert_int_equal(end_of(solo), COP_ELOST);
+    assert_false(has_stream(solo));
+    solo_destroy(solo);
+
+    solo = root_with(0);
+    refuse(solo, 1, 0);
+    solo_event(solo, &tick);
+    assert_int_equal(end_of(solo), 1);
+    assert_true(has_stream(solo));
+    solo_destroy(solo);
+}
+
+/* A view without it. */
+static void lose(struct solo *solo, cop_id gone)
+{
+    const struct cop_view *now = cop_node_view(solo->node);
+    struct cop_ballot ballot = cop_view_ballot(now);
+    struct cop__entry entry = {.id = gone,
+                               .incarnation = 1,
+                               .presence = COP_REMOVED,
+                               .since = ballot.epoch + 1};
+    struct cop__delta delta = {0};
+    struct cop_view *view;
+    ballot.epoch++;
+    assert_int_equal(cop__delta_put(&delta, &entry), 0);
+    assert_int_equal(cop__view_derive(now, &ballot, &delta, &view), 0);
+    cop__delta_free(&delta);
+    struct cop_buf *bytes = cop__view_encode(view);
+    assert_non_null(bytes);
+    struct cop__msg_whole whole = {.view = {bytes->data, bytes->length}};
+    solo_recv(solo, 0, COP__KIND_WHOLE, cop__encode_whole(&whole));
+    cop_buf_unref(bytes);
+    cop_view_unref(view);
+}
+
+/* T19: with the view, even if who is lost was nowhere near; in the step that brings it. */
+static void test_fragile_ends_with_its_view(void **state)
+{
+    (void)state;
+    const cop_id way[] = {0, 1, 3};
+    for (int fragile = 0; fragile < 2; fragile++) {
+        struct solo *solo = solo_create(MEMBERS, 8, &connections, COP_QUORUM_MAJORITY);
+        adopt_with(solo, fragile ? COP_STREAM_FRAGILE : 0, 3, 0, way, 3);
+        assert_true(has_stream(solo));
+        lose(solo, 30);
+        assert_int_equal(end_of(solo), fragile ? COP_ELOST : 1);
+        assert_int_equal(has_stream(solo), !fragile);
+        solo_destroy(solo);
+    }
+}
+
+/* T19: only where all are waited for. */
+static void test_fragile_waits_for_all(void **state)
+{
+    (void)state;
+    struct solo *solo = solo_create(MEMBERS, 0, &connections, COP_QUORUM_MAJORITY);
+    struct cop_stream_options options = {.number = NUMBER,
+                                         .filter = "sum",
+                                         .type = "u64",
+                                         .flags = COP_STREAM_FRAGILE,
+                                         .sync = COP_SYNC_NONE,
+                                         .window = 4};
+    struct cop_request request = {.kind = COP_REQUEST_STREAM_OPEN, .stream = &options};
+    struct cop_event event = {.kind = COP_EVENT_SUBMIT, .request = &request};
+    assert_int_equal(solo_event(solo, &event), COP_EINVAL);
+    assert_false(has_stream(solo));
+    solo_destroy(solo);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -242,6 +348,9 @@ int main(void)
         cmocka_unit_test(test_others_of_a_ring_stay),
         cmocka_unit_test(test_nobody_is_in_it_twice),
         cmocka_unit_test(test_higher_number_ends_the_lower),
+        cmocka_unit_test(test_fragile_ends_with_a_child),
+        cmocka_unit_test(test_fragile_ends_with_its_view),
+        cmocka_unit_test(test_fragile_waits_for_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
