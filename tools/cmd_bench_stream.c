@@ -193,13 +193,13 @@ static int run_cost(struct cost_config *config, const struct numbers *fan_outs,
 
 int cmd_bench_stream(int argc, char **argv)
 {
-    const char *fan_outs = "4,8,16";
+    const char *fan_outs = NULL;
     uint64_t rounds = 7, waves = 400, trips = 100, window = 64;
     bool as_json = false, cost = false;
     static struct numbers list;
     const struct args_option options[] = {
-        {0, "fan-out", "LIST", "k, for k * k back-ends: 4,8,16", ARGS_TEXT, &fan_outs,
-         0, 0},
+        {0, "fan-out", "LIST", "k, for k * k back-ends: 4,8,16; --cost: 4", ARGS_TEXT,
+         &fan_outs, 0, 0},
         {0, "rounds", "R", "how often each has a turn: 7", ARGS_NUMBER, &rounds, 1,
          BENCH_ROUNDS_MAX},
         {0, "waves", "W", "in each turn: 400", ARGS_NUMBER, &waves, 10, 1000000},
@@ -235,6 +235,8 @@ int cmd_bench_stream(int argc, char **argv)
     int code;
     if (!args_parse(&args, argc, argv, &code))
         return code;
+    if (fan_outs == NULL)
+        fan_outs = cost ? "4" : "4,8,16";
     code = parse_list("--fan-out", fan_outs, 31, &list);
     if (code)
         return code;

@@ -156,6 +156,13 @@ int cop_filter_join(const struct cop_filter *filter, struct cop_buf *a,
     return 0;
 }
 
+bool cop__filter_absorb(const struct cop_filter *filter, struct cop_buf *state,
+                        const struct cop_buf *with)
+{
+    return state->refs == 1 && filter == &cop__filter_sum &&
+           cop__sum_absorb(state, with);
+}
+
 /* Neighbours first: a large state is copied log(count) times instead of count times. */
 static int fold_level(const struct cop_filter *filter, struct cop_buf **states,
                       uint32_t *count)

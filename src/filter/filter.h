@@ -31,4 +31,12 @@ COP__FILTERS(COP__FILTER_DECLARE)
 
 bool cop__filter_is_ours(const struct cop_filter *filter);
 
+/*
+ * What cop_filter_join makes of the two, written over `state`. False: that cannot be done, for
+ * others have it too or it would be of another length, and it is as it was.
+ */
+bool cop__filter_absorb(const struct cop_filter *filter, struct cop_buf *state,
+                        const struct cop_buf *with);
+bool cop__sum_absorb(struct cop_buf *state, const struct cop_buf *with);
+
 #endif

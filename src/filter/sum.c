@@ -155,6 +155,21 @@ static int join(struct cop_span a, struct cop_span b, struct cop_filter_out *out
     return walk(a, b, cop__number_add, out);
 }
 
+bool cop__sum_absorb(struct cop_buf *state, const struct cop_buf *with)
+{
+    struct cop_span a = {state->data, state->length}, b = {with->data, with->length};
+    uint64_t x[2], y[2];
+    if (!is_plain(a) || !is_plain(b) || a.bytes[1] != b.bytes[1] ||
+        a.length == PLAIN_HEAD)
+        return false;
+    get_plain(a, x);
+    get_plain(b, y);
+    cop__wide_add(x, y, 2);
+    cop__store64(state->data + PLAIN_HEAD, x[0]);
+    cop__store64(state->data + PLAIN_HEAD + 8, x[1]);
+    return true;
+}
+
 static int diff(struct cop_span now, struct cop_span old, struct cop_filter_out *out)
 {
     if (walk_plain(now, old, cop__wide_subtract, out))

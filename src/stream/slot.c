@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "stream/state.h"
 
+#include "filter/filter.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,6 +34,8 @@ void cop__state_join(struct cop_node *node, const struct cop__stream *stream,
 {
     struct cop_buf *sum;
     int error = 0;
+    if (cop__filter_absorb(stream->filter, *state, with))
+        return;
     if (*state == stream->empty)
         sum = cop_buf_ref(with); /* what any filter would make of the two */
     else

@@ -125,6 +125,40 @@ static void test_deaths_others(void **state)
                     "kary:2", 3);
 }
 
+/* T19: as the others while nothing fails; over with its view, even if nobody is lost, and where
+ * somebody is left by mistake, though there is no other view then. */
+static void test_fragile(void **state)
+{
+    (void)state;
+    struct cop_sim_report report =
+        run("nodes 21\nshape kary:4\nseed 3\nviews majority\nnet constant 10us\n"
+            "flags codec\nliveness\nstream sum waves 100 window 16 downs 9 fragile\n");
+    assert_true(report.complete >= 100);
+    for (uint32_t at = 0; at <= 20; at += 2) { /* before the first packet, and later */
+        char text[512];
+        snprintf(text, sizeof(text),
+                 "nodes 7\nstart 6\nshape kary:2\nseed 1\nviews majority\nnet constant "
+                 "10us\nflags codec\nliveness\nstream sum waves 30 window 4 gap 3ms "
+                 "fragile\nat %ums join\n",
+                 (unsigned)at);
+        assert_true(run(text).complete < 30);
+    }
+    kill_everywhere("stream sum waves 3 window 2 gap 30us downs 2 fragile", 5, "kary:2",
+                    1);
+    kill_everywhere("stream sum waves 8 window 2 lag 36us withdraw single fragile", 5,
+                    "flat", 1);
+    for (uint32_t seed = 1; seed <= 40; seed++) {
+        char text[512];
+        snprintf(text, sizeof(text),
+                 "nodes 9\nshape chain\nseed %u\nviews majority\nnet constant 10us "
+                 "jitter 100us\nliveness\nstream sum waves 8 window 4 gap 300us "
+                 "fragile\nat 2000us report 6 about 2\nat 1000us report 5 about 3\n"
+                 "at 2500us report 7 about 5\n",
+                 (unsigned)seed);
+        run(text);
+    }
+}
+
 /* Two at once: neighbours, a whole level, the root and its heir. */
 static void test_zones(void **state)
 {
@@ -557,6 +591,7 @@ int main(void)
         cmocka_unit_test(test_deaths_sum),
         cmocka_unit_test(test_deaths_union),
         cmocka_unit_test(test_deaths_others),
+        cmocka_unit_test(test_fragile),
         cmocka_unit_test(test_zones),
         cmocka_unit_test(test_frames_of_a_recovery),
         cmocka_unit_test(test_explorer),

@@ -697,6 +697,59 @@ static void test_fold_of_many(void **state)
     end(&world);
 }
 
+static struct cop_buf *lift_one(const char *type, uint64_t value)
+{
+    const struct cop_filter *filter = cop_filter_find("sum");
+    struct cop_packet packet = {.type = type,
+                                .data = {(uint8_t *)&value, sizeof value}};
+    struct cop_buf *empty, *state;
+    assert_int_equal(cop_filter_init(filter, type, "", &empty), 0);
+    assert_int_equal(cop_filter_lift(filter, empty, &packet, &state), 0);
+    cop_buf_unref(empty);
+    return state;
+}
+
+/* As join, or not at all. */
+static void absorb(const struct cop_filter *filter, struct cop_buf *state,
+                   struct cop_buf *with, bool can)
+{
+    struct cop_buf *was = cop_buf_copy(state->data, state->length), *sum = was;
+    assert_non_null(was);
+    if (can)
+        assert_int_equal(cop_filter_join(filter, state, with, &sum), 0);
+    assert_int_equal(cop__filter_absorb(filter, state, with), can);
+    assert_int_equal(state->length, sum->length);
+    assert_memory_equal(state->data, sum->data, sum->length);
+    cop_buf_unref(was);
+    if (can)
+        cop_buf_unref(sum);
+}
+
+static void test_a_sum_is_written_over(void **state)
+{
+    (void)state;
+    const struct cop_filter *sum = cop_filter_find("sum");
+    struct cop_buf *a = lift_one("u64", UINT64_MAX), *b = lift_one("u64", 7);
+    struct cop_buf *c = lift_one("i64", UINT64_MAX), *d = lift_one("i64", 5);
+    struct cop_buf *e = lift_one("f64", 0), *empty;
+    absorb(sum, a, b, true); /* more than a word has */
+    absorb(sum, d, c, true); /* 5 - 1 */
+    assert_int_equal(cop_filter_init(sum, "u64", "", &empty), 0);
+    absorb(sum, empty, b, false);
+    absorb(sum, c, b, false);
+    absorb(sum, e, e, false);
+    absorb(cop_filter_find("max"), a, b, false);
+    cop_buf_ref(a);
+    absorb(sum, a, b, false); /* somebody else reads it */
+    cop_buf_unref(a);
+    cop_buf_unref(a);
+    cop_buf_unref(b);
+    cop_buf_unref(c);
+    cop_buf_unref(d);
+    cop_buf_unref(e);
+    cop_buf_unref(empty);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -721,6 +774,7 @@ int main(void)
         cmocka_unit_test(test_tables_are_judged),
         cmocka_unit_test(test_a_longer_way_to_write_a_number_is_refused),
         cmocka_unit_test(test_fold_of_many),
+        cmocka_unit_test(test_a_sum_is_written_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
