@@ -238,6 +238,8 @@ static bool trace(pid_t pid, uint64_t *count)
     uint64_t none = 0;
     if (waitpid(pid, &state, 0) != pid || !WIFSTOPPED(state))
         return false;
+    /* Who ends this process does not leave one that is stopped. */
+    ptrace(PTRACE_SETOPTIONS, pid, NULL, (void *)(uintptr_t)PTRACE_O_EXITKILL);
     bool good = run_to_stop(pid, false, &none) && run_to_stop(pid, true, count);
     ptrace(PTRACE_CONT, pid, NULL, NULL);
     return good;
