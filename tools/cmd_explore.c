@@ -38,6 +38,11 @@ static bool is_stream(const struct options *options)
     return strcmp(options->protocol, "stream") == 0;
 }
 
+static bool is_coll(const struct options *options)
+{
+    return strcmp(options->protocol, "coll") == 0;
+}
+
 /* The words are those of a script. */
 static int parse_stream(struct options *options)
 {
@@ -56,10 +61,11 @@ static int parse_stream(struct options *options)
 }
 
 /* Agreement and streams are to survive the death of all but one, so by default any side
- * goes on. */
+ * goes on. A call heals by itself: views change beside it only if that is asked for. */
 static enum cop_quorum quorum_of(const struct options *options)
 {
-    if (strcmp(options->protocol, "probe") == 0)
+    if (strcmp(options->protocol, "probe") == 0 ||
+        (is_coll(options) && options->quorum == NULL))
         return COP_QUORUM_FIXED;
     if (options->quorum)
         return strcmp(options->quorum, "none") == 0 ? COP_QUORUM_NONE
@@ -158,7 +164,7 @@ static int explore_tree(const struct options *options, const struct cop_shape *s
         .promote = options->promote,
         .free = options->free,
         .outcome = options->outcome,
-        .coll = strcmp(options->protocol, "coll") == 0,
+        .coll = is_coll(options),
         .stream = options->the_stream,
         .timers = options->timers,
         .reduce = !options->all_orders,
@@ -258,9 +264,8 @@ static int run(const struct options *options)
     struct total total = {.exhausted = true, .begun_ns = now_ns()};
     enum cop_algorithm algorithm;
     if (strcmp(options->protocol, "probe") != 0 &&
-        strcmp(options->protocol, "member") != 0 &&
-        strcmp(options->protocol, "coll") != 0 && !is_agree(options) &&
-        !is_stream(options))
+        strcmp(options->protocol, "member") != 0 && !is_coll(options) &&
+        !is_agree(options) && !is_stream(options))
         return fail(EXIT_USAGE,
                     "explore: unknown protocol '%s': there are probe, member, agree, "
                     "coll and stream",
@@ -316,8 +321,9 @@ int cmd_explore(int argc, char **argv)
         {0, "stream", "STREAM",
          "of stream, as in scripts: 'sum waves 1 window 1 downs 1'", ARGS_TEXT,
          &options.stream, 0, 0},
-        {0, "quorum", "Q", "majority (member) or none (agree, stream)", ARGS_TEXT,
-         &options.quorum, 0, 0},
+        {0, "quorum", "Q",
+         "majority (member) or none (agree, stream); coll: views stand still",
+         ARGS_TEXT, &options.quorum, 0, 0},
         {'n', "nodes", "N", "how many nodes", ARGS_NUMBER, &options.nodes, 1,
          COP_SIM_EXPLORE_NODES},
         {0, "shape", "SHAPE", "one tree, or all: every tree of N nodes", ARGS_TEXT,

@@ -226,7 +226,11 @@ static void submit(struct cop__world *world, struct cop__move move)
         event.request = cop__service_prepare(&world->sim, &action);
     }
     world->started = true;
+    /* Whoever dies from here on may or may not be in the answer. */
+    bool settled = world->sim.settled;
+    world->sim.settled = false;
     cop__world_step(world, move.a, &event, move.cut);
+    world->sim.settled = settled;
 }
 
 /* Four bits for each member, as everywhere in the simulator. */
@@ -476,7 +480,7 @@ void cop__world_print_move(const struct cop__world *world, struct cop__move move
     char then[48] = "";
     switch (move.kind) {
     case COP__MOVE_SUBMIT:
-        snprintf(what, sizeof(what), "probe");
+        snprintf(what, sizeof(what), "%s", world->config->coll ? "bcast" : "probe");
         break;
     case COP__MOVE_RECV:
         print_item(world, move, what, sizeof(what));
@@ -570,6 +574,8 @@ int cop__world_create(const struct cop_sim_explore *config, struct cop__world **
                                                         cop_sim_checker_member(), NULL};
     const struct cop_sim_checker *const collective[] = {
         cop_sim_checker_node(), cop_sim_checker_coll(), cop__bulk_checker(), NULL};
+    const struct cop_sim_checker *const moving[] = {
+        cop_sim_checker_node(), cop_sim_checker_member(), cop_sim_checker_coll(), NULL};
     const struct cop_sim_checker *const agreeing[] = {cop_sim_checker_node(),
                                                       cop_sim_checker_member(),
                                                       cop_sim_checker_agree(), NULL};
@@ -589,13 +595,14 @@ int cop__world_create(const struct cop_sim_explore *config, struct cop__world **
     world->sim.config.flags = COP_SIM_CHECK;
     world->sim.config.quorum = config->quorum;
     world->sim.config.stream = config->stream;
-    world->sim.config.checkers = config->checkers       ? config->checkers
-                                 : config->stream.waves ? streaming
-                                 : config->agreements   ? agreeing
-                                 : views                ? with_views
-                                 : config->coll         ? collective
-                                                        : checkers;
-    world->started = views;
+    world->sim.config.checkers = config->checkers        ? config->checkers
+                                 : config->stream.waves  ? streaming
+                                 : config->agreements    ? agreeing
+                                 : config->coll && views ? moving
+                                 : views                 ? with_views
+                                 : config->coll          ? collective
+                                                         : checkers;
+    world->started = views && !config->coll;
     world->sim.settled = views; /* what ends here has heard of everything */
     world->sim.actor = config->actor ? config->actor : cop_sim_actor_node();
     world->sim.nodes = world->nodes;

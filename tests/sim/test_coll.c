@@ -348,10 +348,15 @@ static void test_bulk_reported(void **state)
 
 /* ---- everything ------------------------------------------------------------------ */
 
-static void explore(uint32_t nodes, const char *shape, uint32_t crashes, uint32_t lies)
+static void explore_under(enum cop_quorum quorum, uint32_t nodes, const char *shape,
+                          uint32_t crashes, uint32_t lies)
 {
-    struct cop_sim_explore config = {
-        .nodes = nodes, .crashes = crashes, .lies = lies, .coll = true, .reduce = true};
+    struct cop_sim_explore config = {.nodes = nodes,
+                                     .crashes = crashes,
+                                     .lies = lies,
+                                     .quorum = quorum,
+                                     .coll = true,
+                                     .reduce = true};
     struct cop_sim_explored explored;
     assert_int_equal(cop_shape_parse(shape, &config.shape, NULL, 0), 0);
     assert_int_equal(cop_sim_explore(&config, &explored), 0);
@@ -361,6 +366,20 @@ static void explore(uint32_t nodes, const char *shape, uint32_t crashes, uint32_
     assert_true(explored.exhausted);
     assert_true(explored.terminals > 0);
     free(explored.schedule);
+}
+
+static void explore(uint32_t nodes, const char *shape, uint32_t crashes, uint32_t lies)
+{
+    explore_under(COP_QUORUM_FIXED, nodes, shape, crashes, lies);
+}
+
+/* The views change beside the call. */
+static void test_every_order_of_views(void **state)
+{
+    (void)state;
+    explore_under(COP_QUORUM_MAJORITY, 3, "chain", 2, 0);
+    explore_under(COP_QUORUM_NONE, 3, "flat", 2, 0);
+    explore_under(COP_QUORUM_NONE, 3, "chain", 1, 1);
 }
 
 static void test_every_order(void **state)
@@ -418,6 +437,7 @@ int main(void)
         cmocka_unit_test(test_asked_twice_before_the_check),
         cmocka_unit_test(test_a_new_life_is_told_of_the_group),
         cmocka_unit_test(test_every_order),
+        cmocka_unit_test(test_every_order_of_views),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
