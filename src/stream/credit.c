@@ -99,7 +99,7 @@ static void forget_packets(struct cop__stream *stream)
            stream->packets[count].number <= stream->down_mark)
         cop_buf_unref(stream->packets[count++].bytes);
     stream->packet_count -= count;
-    if (count)
+    if (count && stream->packet_count) /* most often there is no other */
         memmove(stream->packets, stream->packets + count,
                 stream->packet_count * sizeof *stream->packets);
 }
