@@ -545,15 +545,25 @@ static void at_quiescence(void *of, struct cop_sim *sim)
                          (unsigned)id);
 }
 
+static uint64_t digest_of_run(const struct run *run)
+{
+    struct cop__digest digest;
+    cop__digest_init(&digest);
+    cop__digest_word(&digest, (uint64_t)run->node << 40 | (uint64_t)run->stage << 32 |
+                                  run->handle);
+    return cop__digest_value(&digest);
+}
+
+/* Which member heard of it first is the same in the end. */
 static uint64_t digest(const void *of)
 {
     const struct state *state = of;
     struct cop__digest digest;
-    cop__digest_init(&digest);
+    uint64_t runs = 0;
     for (uint32_t i = 0; i < state->run_count; i++)
-        cop__digest_word(&digest, (uint64_t)state->runs[i].node << 40 |
-                                      (uint64_t)state->runs[i].stage << 32 |
-                                      state->runs[i].handle);
+        runs += digest_of_run(&state->runs[i]);
+    cop__digest_init(&digest);
+    cop__digest_word(&digest, runs);
     for (uint32_t i = 0; i < state->cast_count; i++)
         cop__digest_word(&digest, state->casts[i].completed);
     return cop__digest_value(&digest);
