@@ -2,22 +2,43 @@
 # What runs for every message is laid side by side. A member that is one of hundreds on a
 # machine finds nothing in the processor's tables of pages when it wakes up, and looking a page
 # up takes longer than running what is on it: the functions of cmake/often.list, which would
-# lie on more than fifty pages, are on a dozen.
+# lie on more than fifty pages, are on a few more than a dozen.
 #
 # The linker is told by a script that puts their sections first. A name of the list that is no
 # function any more costs nothing but its place; tests/style/check_often.sh finds it.
+#
+# The same holds for what they read: constants of functions are beside each other on a page of
+# their own, and the tables of cmake/often-data.list before the table of what is linked. That
+# needs link-time optimisation, for only the linker is told to part data, too.
 
 set(COPPICE_OFTEN ${PROJECT_BINARY_DIR}/generated/often.ld)
 file(STRINGS ${PROJECT_SOURCE_DIR}/cmake/often.list names REGEX "^[^#]")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
              ${PROJECT_SOURCE_DIR}/cmake/often.list)
-set(lines "")
+set(functions "")
+set(jumps "")
 foreach(name IN LISTS names)
     # Compilers that make several of one function, or a part of it, add to its name.
-    string(APPEND lines "        *(.text.${name} .text.${name}.*)\n")
+    string(APPEND functions "        *(.text.${name} .text.${name}.*)\n")
+    # Where its switches lead to.
+    string(APPEND jumps "        *(.rodata.${name} .rodata.${name}.*)\n")
+endforeach()
+file(STRINGS ${PROJECT_SOURCE_DIR}/cmake/often-data.list names REGEX "^[^#]")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
+             ${PROJECT_SOURCE_DIR}/cmake/often-data.list)
+set(tables "")
+# What compilers make of switches that only choose a value, and of several fields at once.
+set(constants "        *(.rodata.CSWTCH.*)\n        *(.rodata.cst*)\n")
+foreach(name IN LISTS names)
+    string(APPEND constants "        *(.rodata.${name} .rodata.${name}.*)\n")
+    foreach(section .data.rel.ro .data.rel.ro.local)
+        string(APPEND tables "        *(${section}.${name} ${section}.${name}.*)\n")
+    endforeach()
 endforeach()
 file(CONFIGURE OUTPUT ${COPPICE_OFTEN} CONTENT
-     "SECTIONS\n{\n    .text.often : {\n@lines@    }\n}\nINSERT BEFORE .text;\n" @ONLY)
+     "SECTIONS\n{\n    .text.often : {\n@functions@    }\n}\nINSERT BEFORE .text;\n\
+SECTIONS\n{\n    .rodata.often : ALIGN(4096) {\n@constants@@jumps@    }\n}\nINSERT AFTER .rodata;\n\
+SECTIONS\n{\n    .data.rel.ro.often : {\n@tables@    }\n}\nINSERT AFTER .data.rel.ro;\n" @ONLY)
 
 include(CheckCSourceCompiles)
 set(often OFF)
@@ -41,7 +62,8 @@ coppice_say("layout of the code" "${often}" "cmake/often.list: in release builds
 function(coppice_lay_often target)
     if(often)
         # The first for link-time optimisation, which compiles once more.
-        target_link_options(${target} PRIVATE -ffunction-sections -Wl,-T,${COPPICE_OFTEN})
+        target_link_options(${target} PRIVATE -ffunction-sections -fdata-sections
+                            -Wl,-T,${COPPICE_OFTEN})
         set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${COPPICE_OFTEN})
     endif()
 endfunction()

@@ -29,6 +29,7 @@ static int start(const struct crowd *crowd, const struct crowd_config *config,
 {
     const struct cop_handlers one = {
         .size = sizeof one, .service = CROWD_SERVICE, .run = reply_one};
+    uint32_t count = config->service_count ? config->service_count : 1;
     struct cop_settings settings = {.size = sizeof settings,
                                     .cluster = "crowd",
                                     .instance = 1,
@@ -42,7 +43,7 @@ static int start(const struct crowd *crowd, const struct crowd_config *config,
                                     .no_reads = config->no_reads,
                                     .services =
                                         config->service ? config->service : &one,
-                                    .service_count = 1};
+                                    .service_count = count};
     return cop_start(&settings, out, why, size);
 }
 

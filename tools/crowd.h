@@ -32,6 +32,7 @@ struct crowd_config {
     /* What everybody serves; NULL: CROWD_SERVICE, which answers with a one. Its context is
      * the same at all, so what they are to share must be in memory that is shared. */
     const struct cop_handlers *service;
+    uint32_t service_count; /* 0: one */
     /* Where it is not NULL: called in each of the others before it begins. */
     void (*prepare)(void *context);
     void *context;

@@ -92,7 +92,7 @@ void cop__bulk_unserve(struct cop_node *node, struct cop__call *call)
     bulk->moves = true;
 }
 
-int cop__bulk_taken(struct cop_node *node, const struct cop_coll *coll)
+COP__APART int cop__bulk_taken(struct cop_node *node, const struct cop_coll *coll)
 {
     struct cop__call *call = cop__call_find(node, coll->handle);
     struct cop__bulk *bulk = call ? call->bulk : NULL;
@@ -199,7 +199,7 @@ static void want_more(struct cop_node *node, struct cop__bulk *bulk)
     }
 }
 
-int cop__bulk_give(struct cop_node *node, const struct cop_request *request)
+COP__APART int cop__bulk_give(struct cop_node *node, const struct cop_request *request)
 {
     const struct cop_coll *coll = request->coll;
     struct cop__call *call = cop__call_find(node, coll->handle);
@@ -351,7 +351,8 @@ static void expect_children(struct cop_node *node, struct cop__bulk *bulk)
     cop_ranks_free(&children);
 }
 
-void cop__bulk_begin(struct cop_node *node, struct cop__call *call, bool serves)
+COP__APART void cop__bulk_begin(struct cop_node *node, struct cop__call *call,
+                                bool serves)
 {
     struct cop__bulk *bulk = calloc(1, sizeof *bulk);
     if (!bulk) {

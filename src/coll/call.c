@@ -133,8 +133,8 @@ const struct cop_service *cop__service_find(const struct cop_node *node, uint64_
     return found ? &colls->services[at] : NULL;
 }
 
-int cop__coll_register(struct cop_node *node, const struct cop_service *services,
-                       uint32_t count)
+COP__APART int cop__coll_register(struct cop_node *node,
+                                  const struct cop_service *services, uint32_t count)
 {
     struct cop__colls *colls = cop__colls(node);
     for (uint32_t i = 0; i < count; i++) {
@@ -219,8 +219,8 @@ static void emit_status(struct cop_node *node, const struct cop__call *call,
 }
 
 /* Keeps what came before RUN. */
-static void keep_part(struct cop_node *node, struct cop__call *call,
-                      const struct cop__early *part, struct cop__bytes bytes)
+COP__APART static void keep_part(struct cop_node *node, struct cop__call *call,
+                                 const struct cop__early *part, struct cop__bytes bytes)
 {
     if (call->early_count == call->early_capacity) {
         uint32_t capacity = call->early_capacity ? 2 * call->early_capacity : 2;
@@ -344,8 +344,8 @@ static void contribute(struct cop_node *node, struct cop__call *call,
 }
 
 /* This member fails; with `tree` nobody below is asked either. */
-static void fail_at(struct cop_node *node, struct cop__call *call, int status,
-                    enum cop_phase phase, bool tree, cop_rank at)
+COP__APART static void fail_at(struct cop_node *node, struct cop__call *call,
+                               int status, enum cop_phase phase, bool tree, cop_rank at)
 {
     cop_rank self;
     cop__call_tree(node, call, &self);
@@ -391,8 +391,8 @@ static void proceed(struct cop_node *node, struct cop__call *call)
 
 /* K3: what is wrong before the service is asked, it never hears of. With HEAL those below a
  * member that cannot run it still can. */
-static void fail_before(struct cop_node *node, struct cop__call *call, int status,
-                        enum cop_phase phase)
+COP__APART static void fail_before(struct cop_node *node, struct cop__call *call,
+                                   int status, enum cop_phase phase)
 {
     bool stops = !call->sweep || (call->head.flags & COP_BCAST_STRICT) != 0;
     if (phase == COP_PHASE_VERSION)
@@ -442,7 +442,7 @@ void cop__call_settle(struct cop_node *node, struct cop__call *call)
 /* ---- what a service says --------------------------------------------------------- */
 
 /* K4: a refusal is for the member and all below it. */
-static int checked(struct cop_node *node, const struct cop_coll *coll)
+COP__APART static int checked(struct cop_node *node, const struct cop_coll *coll)
 {
     struct cop__call *call = cop__call_find(node, coll->handle);
     if (!call)
@@ -503,7 +503,7 @@ static int reply(struct cop_node *node, const struct cop_request *request)
 }
 
 /* Its calls end here, each as a failure of this member; it is told nothing any more. */
-static int unregister(struct cop_node *node, uint64_t id)
+COP__APART static int unregister(struct cop_node *node, uint64_t id)
 {
     struct cop__colls *colls = cop__colls(node);
     uint32_t at = service_place(colls, id);
@@ -540,7 +540,7 @@ static struct cop__call *find_own(const struct cop_node *node, uint64_t token)
     return call;
 }
 
-static int abort_call(struct cop_node *node, uint64_t token)
+COP__APART static int abort_call(struct cop_node *node, uint64_t token)
 {
     struct cop__call *call = find_own(node, token);
     if (!call)

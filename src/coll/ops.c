@@ -361,8 +361,8 @@ bool cop__op_is_plain(uint8_t op, struct cop__bytes reply)
     return op == COP_OP_STATUS ? reply.length == 0 : is_integer_op(op);
 }
 
-int cop__op_make(uint8_t op, uint32_t argument, cop_id id, struct cop__bytes reply,
-                 struct cop_buf **out)
+COP__APART int cop__op_make(uint8_t op, uint32_t argument, cop_id id,
+                            struct cop__bytes reply, struct cop_buf **out)
 {
     if (!cop__op_suits(op, reply))
         return COP_EINVAL;

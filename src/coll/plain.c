@@ -80,7 +80,7 @@ static void arm(struct cop_node *node, struct cop__call *call)
         cop__timer_set(node, &call->timer, next);
 }
 
-void cop__plain_ran(struct cop_node *node, struct cop__call *call)
+COP__APART void cop__plain_ran(struct cop_node *node, struct cop__call *call)
 {
     set_own_deadline(node, call);
     arm(node, call);
@@ -153,9 +153,9 @@ void cop__plain_settle(struct cop_node *node, struct cop__call *call)
         finish(node, call);
 }
 
-void cop__plain_contribute(struct cop_node *node, struct cop__call *call,
-                           const struct cop__fault *fault, struct cop__bytes reply,
-                           bool more)
+COP__APART void cop__plain_contribute(struct cop_node *node, struct cop__call *call,
+                                      const struct cop__fault *fault,
+                                      struct cop__bytes reply, bool more)
 {
     struct cop__tally none = {0};
     cop__tally_lower(&call->tally, call->lowest);
@@ -280,7 +280,7 @@ static int make_branches(struct cop__call *call)
     return error;
 }
 
-void cop__plain_forward(struct cop_node *node, struct cop__call *call)
+COP__APART void cop__plain_forward(struct cop_node *node, struct cop__call *call)
 {
     call->forwarded = true;
     if (make_branches(call)) {

@@ -199,8 +199,8 @@ static int launch(struct cop_node *node, const struct cop_request *request,
     return error;
 }
 
-int cop__coll_start(struct cop_node *node, const struct cop_request *request,
-                    enum cop__call_kind kind, struct cop__group *base)
+COP__APART int cop__coll_start(struct cop_node *node, const struct cop_request *request,
+                               enum cop__call_kind kind, struct cop__group *base)
 {
     struct cop_ranks excluded = {0};
     int error = kind == CALL_RUN ? check_bcast(node, request, base) : 0;

@@ -2,6 +2,7 @@
 #ifndef COP_COLL_STATE_H
 #define COP_COLL_STATE_H
 
+#include "base/cold.h"
 #include "coll/coll.h"
 #include "coll/verdict.h"
 #include "roster/roster.h"

@@ -161,7 +161,8 @@ static int wait_for_service(struct cop_node *node, const struct cop_frame *frame
     return COP_EAGAIN;
 }
 
-int cop__group_resolve(struct cop_node *node, const struct cop_request *request)
+COP__APART int cop__group_resolve(struct cop_node *node,
+                                  const struct cop_request *request)
 {
     struct cop__colls *colls = cop__colls(node);
     const struct cop_coll *coll = request->coll;
@@ -196,8 +197,9 @@ int cop__group_resolve(struct cop_node *node, const struct cop_request *request)
 
 /* ---- whom a call is about -------------------------------------------------------- */
 
-int cop__group_of_view(const struct cop_node *node, const struct cop_shape *shape,
-                       struct cop__group **out)
+COP__APART int cop__group_of_view(const struct cop_node *node,
+                                  const struct cop_shape *shape,
+                                  struct cop__group **out)
 {
     uint32_t count = 0;
     struct cop_target *targets = calloc(cop_view_size(node->view) + 1, sizeof *targets);
@@ -223,7 +225,7 @@ struct cop__group *cop__group_of_head(const struct cop_node *node,
     return group;
 }
 
-void cop__group_forget(struct cop_node *node, const struct cop__head *head)
+COP__APART void cop__group_forget(struct cop_node *node, const struct cop__head *head)
 {
     struct cop__group *group =
         head->origin == GROUP_REGULAR ? cop__group_of_head(node, head) : NULL;
@@ -231,8 +233,8 @@ void cop__group_forget(struct cop_node *node, const struct cop__head *head)
         cop__group_drop(node, group);
 }
 
-static int regular(struct cop_node *node, const struct cop__head *head,
-                   struct cop__group **out)
+COP__APART static int regular(struct cop_node *node, const struct cop__head *head,
+                              struct cop__group **out)
 {
     struct cop__group *group = cop__group_of_head(node, head);
     if (group) {
@@ -259,8 +261,8 @@ static int regular(struct cop_node *node, const struct cop__head *head,
     return error;
 }
 
-static int out_of_band(struct cop_node *node, const struct cop_frame *frame,
-                       const struct cop__head *head, struct cop__group **out)
+COP__APART static int out_of_band(struct cop_node *node, const struct cop_frame *frame,
+                                  const struct cop__head *head, struct cop__group **out)
 {
     struct cop__colls *colls = cop__colls(node);
     if (!colls->resolving)
@@ -273,7 +275,7 @@ static int out_of_band(struct cop_node *node, const struct cop_frame *frame,
 }
 
 /* Cuts out those whom the call leaves out; takes over the reference in *group. */
-static int cut(const struct cop__head *head, struct cop__group **group)
+COP__APART static int cut(const struct cop__head *head, struct cop__group **group)
 {
     if (head->excluded.count == 0)
         return 0;
@@ -409,7 +411,8 @@ static int end(struct cop_node *node, const struct cop_request *request)
     return cop__coll_start(node, request, CALL_END, group);
 }
 
-int cop__group_submit(struct cop_node *node, const struct cop_request *request)
+COP__APART int cop__group_submit(struct cop_node *node,
+                                 const struct cop_request *request)
 {
     return request->kind == COP_REQUEST_GROUP ? create(node, request)
                                               : end(node, request);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coll/verdict.h"
 
+#include "base/cold.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -146,8 +148,9 @@ struct cop_buf *cop__verdict_encode(uint8_t op, uint32_t argument,
     return buf;
 }
 
-struct cop_buf *cop__verdict_fault(uint8_t op, uint32_t argument, uint32_t version,
-                                   const struct cop__fault *fault)
+COP__APART struct cop_buf *cop__verdict_fault(uint8_t op, uint32_t argument,
+                                              uint32_t version,
+                                              const struct cop__fault *fault)
 {
     struct cop__fault one = *fault;
     struct cop__tally tally = {.items = &one, .count = 1, .lowest = version};

@@ -89,6 +89,7 @@ static struct cop__job *new_job(struct cop_run *run, struct cop__job **owner,
 static void begin_job(struct cop__job *job)
 {
     *job->owner = job;
+    cop__runner_changed(&job->run->runner);
     if (uv_queue_work(&job->run->loop, &job->work, on_work, on_worked) == 0)
         return;
     /* Without threads it is done here. */
@@ -184,7 +185,7 @@ static void ask_program(struct cop_run *run, const struct cop__source *source,
     free(bytes);
 }
 
-void cop__bulk_want(struct cop_run *run, const struct cop_upcall *upcall)
+COP__APART void cop__bulk_want(struct cop_run *run, const struct cop_upcall *upcall)
 {
     struct cop__call *call = cop__call_under_way(run, upcall->token);
     if (call == NULL || call->rpc == NULL)
@@ -315,7 +316,7 @@ void cop__bulk_piece(struct cop_run *run, const struct cop_handlers *handlers,
     }
 }
 
-void cop__sink_close(struct cop_run *run, struct cop__task *task)
+COP__APART void cop__sink_close(struct cop_run *run, struct cop__task *task)
 {
     struct cop__sink *sink = task->sink;
     if (sink == NULL)

@@ -2,6 +2,7 @@
 #ifndef COP_RUN_PARTS_H
 #define COP_RUN_PARTS_H
 
+#include "base/cold.h"
 #include "net/tcp/driver.h"
 #include "net/tcp/runner.h"
 #include "run/address.h"

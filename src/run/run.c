@@ -339,6 +339,7 @@ int cop_dispatch(struct cop_run *run)
      * libraries do not say whether there is any. */
     int least = uv_version() < COP__RUNNER_UV_VERSION ? 3 : 1;
     run->is_dispatching = true;
+    cop__runner_changed(&run->runner);
     for (int i = 0; i < TURNS_MAX && run->shared.state != COP_RUN_OVER; i++) {
         uv_run(&run->loop, UV_RUN_NOWAIT);
         if (i + 1 >= least && uv_backend_timeout(&run->loop) != 0)
@@ -357,7 +358,7 @@ int cop_poll(struct cop_run *run, int timeout_ms)
     if (run->has_thread || run->is_in_callback || run->shared.state == COP_RUN_OVER)
         return COP_ESTATE;
     /* As a thread of ours would: a loop that only polls touches nothing of libuv. */
-    if (run->is_short && uv_backend_timeout(&run->loop) == -1) {
+    if (run->is_short && cop__runner_may_wait(&run->runner)) {
         run->is_dispatching = true;
         bool is_all = cop__runner_turn(&run->runner, timeout_ms);
         run->is_dispatching = false;

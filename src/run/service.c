@@ -190,8 +190,9 @@ int cop__resolve(struct cop_run *run, const struct cop_handlers *handlers,
 }
 
 /* Somebody broadcasts over one of which this member knows only the name. */
-static void on_resolve(struct cop_run *run, const struct cop_handlers *handlers,
-                       const struct cop_upcall *upcall)
+COP__APART static void on_resolve(struct cop_run *run,
+                                  const struct cop_handlers *handlers,
+                                  const struct cop_upcall *upcall)
 {
     struct cop_members members;
     struct cop_coll coll = {.handle = upcall->handle};

@@ -204,8 +204,9 @@ static int submit_checked(struct cop_run *run, uint64_t handle, int status,
     return cop__run_submit(run, &request);
 }
 
-static void on_check(struct cop_run *run, const struct cop_handlers *handlers,
-                     const struct cop_upcall *upcall, struct cop_buf *record)
+COP__APART static void on_check(struct cop_run *run,
+                                const struct cop_handlers *handlers,
+                                const struct cop_upcall *upcall, struct cop_buf *record)
 {
     struct cop__task *task = begin(run, upcall, record);
     if (task == NULL) {
@@ -231,7 +232,8 @@ static void on_check(struct cop_run *run, const struct cop_handlers *handlers,
 
 /* At the root: whose call it is. Tokens are calls, and this one has not ended, but for those
  * that ended with their bulk. */
-static void join_call(struct cop_run *run, struct cop__task *task, uint64_t token)
+COP__APART static void join_call(struct cop_run *run, struct cop__task *task,
+                                 uint64_t token)
 {
     struct cop__call *call = (struct cop__call *)(uintptr_t)token;
     if ((task->told.flags & COP_BCAST_BULK) != 0)
@@ -303,8 +305,7 @@ static void on_run(struct cop_run *run, const struct cop_handlers *handlers,
                    const struct cop_upcall *upcall, struct cop_buf *record)
 {
     bool has_bulk = (upcall->flags & COP_BCAST_BULK) != 0;
-    bool has_ended =
-        !cop__coll_is_under_way(cop__tcp_node(run->tcp), upcall->handle);
+    bool has_ended = !cop__coll_is_under_way(cop__tcp_node(run->tcp), upcall->handle);
     int bulk_status = upcall->status;
     /* What ended on the way here is not run; but who has taken bulk must hear of it. */
     if (has_ended && !has_bulk) {
@@ -392,8 +393,9 @@ static void fill(struct cop__buffer *buffer, struct cop_answer *answer)
     answer->length = (uint32_t)buffer->used;
 }
 
-static void on_reply(struct cop_run *run, const struct cop_handlers *handlers,
-                     struct cop__task *task, const struct cop_upcall *upcall)
+COP__APART static void on_reply(struct cop_run *run,
+                                const struct cop_handlers *handlers,
+                                struct cop__task *task, const struct cop_upcall *upcall)
 {
     struct cop_answer answer = {.from = upcall->peer,
                                 .status = upcall->status,
@@ -445,8 +447,8 @@ static void promise_run(struct cop_run *run, const struct cop_handlers *handlers
 }
 
 /* With all that was promised. Off the map first: callbacks find that it is over. */
-static void finish(struct cop_run *run, const struct cop_handlers *handlers,
-                   struct cop__task *task, int status)
+COP__APART static void finish(struct cop_run *run, const struct cop_handlers *handlers,
+                              struct cop__task *task, int status)
 {
     drop(run, task);
     if (handlers != NULL) {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/cold.h"
 #include "sweep/state.h"
 
 #include <stdlib.h>
@@ -189,8 +190,8 @@ void cop__sweep_forward(struct cop_node *node, struct cop__sweep *sweep)
 }
 
 /* They are listed, as ones that will not answer: what I say is for me alone. */
-void cop__sweep_refuse(struct cop_node *node, struct cop__sweep *sweep,
-                       struct cop_buf *payload)
+COP__APART void cop__sweep_refuse(struct cop_node *node, struct cop__sweep *sweep,
+                                  struct cop_buf *payload)
 {
     COP_ASSERT(!sweep->forwarded);
     sweep->forwarded = true;

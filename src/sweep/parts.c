@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/cold.h"
 #include "sweep/state.h"
 
 #include <stdlib.h>
@@ -173,17 +174,14 @@ static bool has_all(const struct cop__sweep *sweep)
     return own;
 }
 
-/* The union of all parts. */
-int cop__sweep_held(const struct cop__sweep *sweep, struct cop__cover *out)
+/* One by one: not all that it has asked for is in. */
+COP__APART static int gather_held(const struct cop__sweep *sweep,
+                                  struct cop__cover *out)
 {
     struct cop__cover held = {0};
     cop_rank self = sweep->self;
     bool own = false;
     int error = 0;
-    if (has_all(sweep)) {
-        *out = held;
-        return cop__cover_add(out, self, COP__TREE_IN);
-    }
     for (uint32_t i = 0; !error && i < sweep->part_count; i++) {
         if (sweep->parts[i].source == self)
             own = true;
@@ -202,6 +200,15 @@ int cop__sweep_held(const struct cop__sweep *sweep, struct cop__cover *out)
     }
     *out = held;
     return 0;
+}
+
+/* The union of all parts. */
+int cop__sweep_held(const struct cop__sweep *sweep, struct cop__cover *out)
+{
+    if (!has_all(sweep))
+        return gather_held(sweep, out);
+    *out = (struct cop__cover){0};
+    return cop__cover_add(out, sweep->self, COP__TREE_IN);
 }
 
 /* At the initiator: all ranks that are not held, sorted. COP_ENOMEM leaves `out`

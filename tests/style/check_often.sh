@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Every name in cmake/often.list is a function of ours: one that was renamed would lose its
-# place among those that run often, and nobody would notice.
+# Every name in cmake/often.list is a function of ours, and every name in often-data.list a constant:
+# one that was renamed would lose its place among those that run often, and nobody would notice.
 . "$(dirname "$0")/lib.sh"
 
 list=$SOURCE/cmake/often.list
@@ -14,7 +14,13 @@ defined=$({
 } | sort -u)
 gone=$(grep -v '^#' "$list" | sort -u | comm -23 - <(echo "$defined"))
 twice=$(grep -v '^#' "$list" | sort | uniq -d)
+# Constants have a value where they are defined; `extern` in headers does not.
+data=$SOURCE/cmake/often-data.list
+constants=$(grep -rhoE '\bconst [^();]*\b[a-z_0-9]+(\[[^]]*\])* = ' "$SOURCE/src" --include='*.c' |
+    sed -E 's/(\[[^]]*\])* = $//; s/.*[ *]//' | sort -u)
+lost=$(grep -v '^#' "$data" | sort -u | comm -23 - <(echo "$constants"))
 bad=$(
+    [ -z "$lost" ] || echo "$lost" | sed 's|$|: in cmake/often-data.list, but there is no such constant|'
     [ -z "$gone" ] || echo "$gone" | sed 's|$|: in cmake/often.list, but there is no such function|'
     [ -z "$twice" ] || echo "$twice" | sed 's|$|: twice in cmake/often.list|'
 )

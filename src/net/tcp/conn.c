@@ -522,13 +522,11 @@ void cop__conn_renew(struct cop__conn *conn)
     }
 }
 
-static void on_item(struct cop__conn *conn, struct cop__item *item)
+/* All but frames of members. */
+COP__APART static void on_other_item(struct cop__conn *conn, struct cop__item *item)
 {
-    conn->is_wise = true;
-    if (item->type == COP__RECORD_FRAME && is_outsider(conn))
+    if (item->type == COP__RECORD_FRAME)
         on_command(conn, item);
-    else if (item->type == COP__RECORD_FRAME)
-        on_frame(conn, item);
     else if (item->type == COP__RECORD_THERE)
         on_there(conn, item);
     else if (item->type == COP__RECORD_SHOW)
@@ -545,6 +543,15 @@ static void on_item(struct cop__conn *conn, struct cop__item *item)
         cop__attempt_refused(conn->peer, item);
     else
         refuse(conn, COP__REFUSE_GARBAGE);
+}
+
+static void on_item(struct cop__conn *conn, struct cop__item *item)
+{
+    conn->is_wise = true;
+    if (item->type == COP__RECORD_FRAME && !is_outsider(conn))
+        on_frame(conn, item);
+    else
+        on_other_item(conn, item);
     cop_buf_unref(item->body);
 }
 

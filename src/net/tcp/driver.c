@@ -91,7 +91,7 @@ COP__COLD static void stop_node(struct cop__tcp *tcp, int error)
         tcp->failure = error;
 }
 
-static void wait_with(struct cop__tcp *tcp, const struct cop_event *event)
+COP__APART static void wait_with(struct cop__tcp *tcp, const struct cop_event *event)
 {
     struct waiting *waiting = calloc(1, sizeof *waiting);
     if (!waiting) {
@@ -155,8 +155,8 @@ static void tell_later(struct cop__tcp *tcp, const struct told *what)
     tcp->told_end = &told->next;
 }
 
-static void tell_effect(struct cop__tcp *tcp, enum telling kind,
-                        const struct cop_effect *effect)
+COP__APART static void tell_effect(struct cop__tcp *tcp, enum telling kind,
+                                   const struct cop_effect *effect)
 {
     struct told told = {.kind = kind,
                         .peer = effect->peer,
@@ -440,21 +440,25 @@ static bool is_swift(enum telling kind)
     return kind == TELL_UPCALL || kind == TELL_COMPLETE || kind == TELL_STREAM;
 }
 
-/* Upcalls, what ended and streams, up to the first that is something else. */
+/*
+ * Upcalls, what ended and streams, up to the first that is something else. The loop is the run's
+ * own, so callbacks use libuv only through what is here, which says so (cop__runner_changed).
+ */
 static bool tell_swiftly(struct cop__tcp *tcp)
 {
     struct told *const *end = tcp->told_end;
-    cop_time until = cop__clock_now() + TELLING;
+    cop_time until = 0; /* from the first of a stream on */
     bool is_last = tcp->told == NULL;
     tcp->is_telling = true;
     while (!is_last && !tcp->is_closing && is_swift(tcp->told->kind)) {
         bool is_stream = tcp->told->kind == TELL_STREAM;
         is_last = &tcp->told->next == end;
+        if (is_stream && until == 0)
+            until = cop__clock_now() + TELLING;
         tell_next(tcp);
         is_last |= is_stream && cop__clock_now() >= until;
     }
     tcp->is_telling = false;
-    cop__runner_changed(tcp->config.runner);
     return is_last;
 }
 

@@ -394,7 +394,7 @@ static void set_wish(struct cop__peer *peer, bool keep, bool is_warm)
     cop__conn_review(conn);
 }
 
-int cop__peers_keep(struct cop__peers *peers, cop_id id)
+COP__APART int cop__peers_keep(struct cop__peers *peers, cop_id id)
 {
     struct cop__peer *peer = cop__peer_get(peers, id);
     if (!peer)
@@ -405,7 +405,7 @@ int cop__peers_keep(struct cop__peers *peers, cop_id id)
     return 0;
 }
 
-int cop__peers_release(struct cop__peers *peers, cop_id id)
+COP__APART int cop__peers_release(struct cop__peers *peers, cop_id id)
 {
     struct cop__peer *peer = cop__map_get(&peers->table, id);
     if (peer)

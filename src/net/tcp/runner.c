@@ -10,7 +10,8 @@
 
 void cop__runner_init(struct cop__runner *runner, uv_loop_t *loop)
 {
-    *runner = (struct cop__runner){.loop = loop, .fd = uv_backend_fd(loop)};
+    *runner = (struct cop__runner){
+        .loop = loop, .fd = uv_backend_fd(loop), .is_changed = true};
 }
 
 void cop__runner_fini(struct cop__runner *runner)
@@ -98,8 +99,7 @@ bool cop__runner_turn(struct cop__runner *runner, int timeout_ms)
     return settle(runner) && is_all;
 }
 
-/* libuv is asked only if something was done that it may have to know of. */
-static bool may_wait(struct cop__runner *runner)
+bool cop__runner_may_wait(struct cop__runner *runner)
 {
     if (!runner->is_changed)
         return true;
@@ -113,7 +113,7 @@ static bool run_short(struct cop__runner *runner)
 {
     bool is_all = true;
     runner->is_changed = true;
-    while (is_all && may_wait(runner))
+    while (is_all && cop__runner_may_wait(runner))
         is_all = cop__runner_turn(runner, -1);
     return is_all;
 }

@@ -40,7 +40,7 @@ struct cop__runner {
     uint32_t size;
 };
 
-/* Something was called on the short way that may have used libuv. */
+/* Something used libuv, or may have: it has to be asked before it can be gone around again. */
 static inline void cop__runner_changed(struct cop__runner *runner)
 {
     runner->is_changed = true;
@@ -53,9 +53,12 @@ void cop__runner_fini(struct cop__runner *runner);
 
 /* Whether there is a short way. */
 bool cop__runner_is_short(const struct cop__runner *runner);
+/* Whether it can be taken now: libuv, which is asked only if it may have something to do, has
+ * not. If false, whoever lets it do that says so with cop__runner_changed. */
+bool cop__runner_may_wait(struct cop__runner *runner);
 /*
- * Once the short way, while uv_backend_timeout says -1: waits at most so long (-1: for ever),
- * reads and writes. False: libuv has something to do now.
+ * Once the short way, while it can be taken: waits at most so long (-1: for ever), reads and
+ * writes. False: libuv has something to do now.
  */
 bool cop__runner_turn(struct cop__runner *runner, int timeout_ms);
 
