@@ -9,6 +9,10 @@
  *   until everybody has
  *   acknowledged)
  *
+ * Passes are timed twice: back to back, when everybody waits for the next one already, and one
+ * at a time after a barrier, as changes are, when those who have no processor of their own have
+ * to leave the barrier first ("alone").
+ *
  *   mpirun [--enable-recovery] -n N bench_mpi [--sets S] [--operations O] [--changes C]
  *                                             [--shape SHAPE] [--kill K] [--json]
  *
@@ -54,7 +58,7 @@ struct bench {
 /* By set, in ns. */
 struct times {
     double allreduce[SETS_MAX], agree[SETS_MAX];
-    double pass[SETS_MAX], change[SETS_MAX];
+    double pass[SETS_MAX], alone[SETS_MAX], change[SETS_MAX];
     double killed[SETS_MAX], killed_pass[SETS_MAX];
 };
 
@@ -189,14 +193,26 @@ static int compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static double time_changes(struct bench *bench)
+/* One pass, as a change of the view is timed. */
+static double pass_alone(struct bench *bench, bool undo)
+{
+    (void)undo;
+    MPI_Barrier(MPI_COMM_WORLD);
+    double begun = MPI_Wtime();
+    pass(bench);
+    return (MPI_Wtime() - begun) * 1e9;
+}
+
+/* The median of one at a time. */
+static double time_each(struct bench *bench,
+                        double (*one)(struct bench *bench, bool undo))
 {
     uint64_t count = bench->options.changes;
     double *all = calloc(count, sizeof *all);
     if (all == NULL)
         die(bench, "no memory", COP_ENOMEM);
     for (uint64_t i = 0; i < count; i++)
-        all[i] = change(bench, i % 2 == 1);
+        all[i] = one(bench, i % 2 == 1);
     qsort(all, count, sizeof *all, compare);
     double median = all[count / 2];
     free(all);
@@ -213,11 +229,13 @@ static void take_turns(struct bench *bench, struct times *times)
             else
                 times->agree[i] = time_operations(bench, agree);
         }
-        for (uint64_t turn = 0; turn < 2; turn++) {
-            if ((turn + i) % 2 == 0)
+        for (uint64_t turn = 0; turn < 3; turn++) {
+            if ((turn + i) % 3 == 0)
                 times->pass[i] = time_operations(bench, pass);
+            else if ((turn + i) % 3 == 1)
+                times->change[i] = time_each(bench, change);
             else
-                times->change[i] = time_changes(bench);
+                times->alone[i] = time_each(bench, pass_alone);
         }
     }
 }
@@ -309,6 +327,7 @@ static void print(const struct bench *bench, struct times *times)
     put(bench, &json, "agreement", times->agree, times->allreduce, bench->options.sets);
     put(bench, &json, "messages", times->agree, times->pass, bench->options.sets);
     put(bench, &json, "change", times->change, times->pass, bench->options.sets);
+    put(bench, &json, "alone", times->change, times->alone, bench->options.sets);
     if (bench->options.killed > 0)
         put(bench, &json, "death", times->killed, times->killed_pass,
             bench->options.killed);

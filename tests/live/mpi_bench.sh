@@ -26,14 +26,14 @@ shaped() {
 }
 
 ran 4
-rows agreement messages change
+rows agreement messages change alone
 shaped flat
 echo "agreements and changes"
 
 # The last three are killed one after another; each is a change for those who are left.
 ran 5 --kill 3 --shape chain
 shaped chain
-rows agreement messages change death
+rows agreement messages change alone death
 [ "$(grep -cE '"what": ?"death".*"sets": ?3' <<<"$out")" = 1 ] || die "$out"
 echo "deaths"
 
