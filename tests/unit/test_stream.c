@@ -21,16 +21,21 @@ static const struct cop_detect connections;
 
 /* ---- the others ------------------------------------------------------------------ */
 
-/* The root, and a stream that it has just opened. */
-static struct solo *root_with(uint32_t flags)
+static void open_stream(struct solo *root, uint64_t number, uint32_t flags)
 {
-    struct solo *root = solo_create(MEMBERS, 0, &connections, COP_QUORUM_MAJORITY);
     struct cop_stream_options options = {
-        .number = NUMBER, .filter = "sum", .type = "u64", .flags = flags, .window = 4};
+        .number = number, .filter = "sum", .type = "u64", .flags = flags, .window = 4};
     struct cop_request request = {.kind = COP_REQUEST_STREAM_OPEN, .stream = &options};
     assert_int_equal(cop_shape_make(COP_SHAPE_KARY, 2, &options.shape), 0);
     struct cop_event event = {.kind = COP_EVENT_SUBMIT, .request = &request};
     assert_int_equal(solo_event(root, &event), 0);
+}
+
+/* The root, and a stream that it has just opened. */
+static struct solo *root_with(uint32_t flags)
+{
+    struct solo *root = solo_create(MEMBERS, 0, &connections, COP_QUORUM_MAJORITY);
+    open_stream(root, NUMBER, flags);
     return root;
 }
 
@@ -240,6 +245,64 @@ static void test_higher_number_ends_the_lower(void **state)
     solo_destroy(root);
 }
 
+/* The front-end at the root sends down. */
+static void send_down(struct solo *root, uint64_t stream, uint64_t number)
+{
+    struct cop_request request = {.kind = COP_REQUEST_STREAM_SEND,
+                                  .group = stream,
+                                  .wave = number,
+                                  .bytes = "hello",
+                                  .length = 5};
+    struct cop_event event = {.kind = COP_EVENT_SUBMIT, .request = &request};
+    assert_int_equal(solo_event(root, &event), 0);
+}
+
+/* An orphan that has `down` packets of the first stream, and knows of no other. */
+static void attach(struct solo *root, cop_id from, uint64_t down)
+{
+    const uint8_t nothing[12] = {0};
+    uint8_t place[5 * 8];
+    struct cop__writer writer = cop__writer(place, sizeof place);
+    cop__put_u64(&writer, NUMBER);
+    for (int i = 0; i < 3; i++) /* wave, and what is taken and has come to all */
+        cop__put_u64(&writer, 0);
+    cop__put_u64(&writer, down);
+    struct cop__msg_attach message = {.network = 0,
+                                      .number = 1,
+                                      .news = {nothing, sizeof nothing},
+                                      .places = {place, sizeof place}};
+    solo_recv(root, from, COP__KIND_ATTACH, cop__encode_attach(&message));
+}
+
+/* T15: an orphan gets what it has not got, and all of a stream that was opened after it lost its
+ * parent: the news of it comes with the adoption, and the packets come after that. */
+static void test_orphan_catches_up(void **state)
+{
+    (void)state;
+    struct solo *root = root_with(0);
+    open_stream(root, NUMBER + 1, 0);
+    for (uint64_t number = 1; number <= 2; number++) {
+        send_down(root, NUMBER, number);
+        send_down(root, NUMBER + 1, number);
+    }
+    solo_forget(root);
+    attach(root, 8, 1);
+    assert_int_equal(solo_sent(root, COP__KIND_ADOPT, 8), 1);
+    assert_int_equal(solo_sent(root, COP__KIND_DOWN, COP_ID_NONE), 3);
+    static const uint64_t expected[][2] = {
+        {NUMBER, 2}, {NUMBER + 1, 1}, {NUMBER + 1, 2}};
+    for (uint32_t i = 0; i < 3; i++) {
+        const struct cop_effect *effect = solo_frame(root, COP__KIND_DOWN, i);
+        const struct cop_buf *payload = effect->frame.payload;
+        struct cop__msg_down message;
+        assert_int_equal(effect->peer, 8);
+        assert_int_equal(cop__decode_down(payload->data, payload->length, &message), 0);
+        assert_int_equal(message.stream, expected[i][0]);
+        assert_int_equal(message.number, expected[i][1]);
+    }
+    solo_destroy(root);
+}
+
 /* What the last step told of the end of the stream: 1 if nothing. */
 static int end_of(const struct solo *solo)
 {
@@ -348,6 +411,7 @@ int main(void)
         cmocka_unit_test(test_others_of_a_ring_stay),
         cmocka_unit_test(test_nobody_is_in_it_twice),
         cmocka_unit_test(test_higher_number_ends_the_lower),
+        cmocka_unit_test(test_orphan_catches_up),
         cmocka_unit_test(test_fragile_ends_with_a_child),
         cmocka_unit_test(test_fragile_ends_with_its_view),
         cmocka_unit_test(test_fragile_waits_for_all),
