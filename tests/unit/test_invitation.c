@@ -207,6 +207,48 @@ static void test_far_joiner(void **state)
     }
 }
 
+/* A view that another root made: who asked to join was in one before it, and is lost. */
+static void tell_that_it_is_lost(struct solo *solo, cop_id id)
+{
+    struct cop_ballot ballot = {cop_view_epoch(solo->view) + 1, 1, 1};
+    struct cop__entry entry = {.id = id,
+                               .role = id,
+                               .incarnation = 1,
+                               .presence = COP_REMOVED,
+                               .since = ballot.epoch};
+    struct cop__delta delta = {.items = &entry, .count = 1};
+    struct cop_view *view;
+    assert_int_equal(cop__view_derive(solo->view, &ballot, &delta, &view), 0);
+    struct cop_buf *bytes = cop__view_encode(view);
+    assert_non_null(bytes);
+    struct cop__msg_whole whole = {.view = {bytes->data, bytes->length}};
+    solo_recv(solo, 1, COP__KIND_WHOLE, cop__encode_whole(&whole));
+    cop_buf_unref(bytes);
+    cop_view_unref(view);
+}
+
+/* V15: who joins has a larger life than any that a view has seen end. This root has acknowledged
+ * later proposals of its own, so it does not install that view, but it builds on it (V8, V4). */
+static void test_a_life_that_has_ended(void **state)
+{
+    static const struct cop_detect connections;
+    (void)state;
+    struct solo *solo = solo_create(5, 0, &connections, COP_QUORUM_MAJORITY);
+    cop_epoch before = cop_view_epoch(solo->view);
+    ask_to_join(solo, 5);
+    solo_run(solo, solo->now + 20 * COP_SEC); /* nobody answers: it proposes again */
+    assert_true(solo->stats.proposals > 2);
+    assert_true(solo_sent(solo, COP__KIND_ASK, 5) > 0);
+    tell_that_it_is_lost(solo, 5);
+    solo_run(solo, solo->now + 20 * COP_SEC); /* what was under way ends */
+    assert_int_equal(cop_view_epoch(cop_node_view(solo->node)), before);
+    solo_forget(solo);
+    solo_run(solo, solo->now + 20 * COP_SEC);
+    assert_true(solo_sent(solo, COP__KIND_ASK, 1) > 0);
+    assert_int_equal(solo_sent(solo, COP__KIND_ASK, 5), 0);
+    solo_destroy(solo);
+}
+
 /* Names end where strings end, and are for people to read. */
 static void test_names_of_joiners(void **state)
 {
@@ -261,6 +303,7 @@ int main(void)
         cmocka_unit_test(test_a_life_that_never_was),
         cmocka_unit_test(test_far_ids),
         cmocka_unit_test(test_far_joiner),
+        cmocka_unit_test(test_a_life_that_has_ended),
         cmocka_unit_test(test_names_of_joiners),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

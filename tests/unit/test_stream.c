@@ -21,16 +21,21 @@ static const struct cop_detect connections;
 
 /* ---- the others ------------------------------------------------------------------ */
 
-/* The root, and a stream that it has just opened. */
-static struct solo *root_with(uint32_t flags)
+static void open_stream(struct solo *root, uint64_t number, uint32_t flags)
 {
-    struct solo *root = solo_create(MEMBERS, 0, &connections, COP_QUORUM_MAJORITY);
     struct cop_stream_options options = {
-        .number = NUMBER, .filter = "sum", .type = "u64", .flags = flags, .window = 4};
+        .number = number, .filter = "sum", .type = "u64", .flags = flags, .window = 4};
     struct cop_request request = {.kind = COP_REQUEST_STREAM_OPEN, .stream = &options};
     assert_int_equal(cop_shape_make(COP_SHAPE_KARY, 2, &options.shape), 0);
     struct cop_event event = {.kind = COP_EVENT_SUBMIT, .request = &request};
     assert_int_equal(solo_event(root, &event), 0);
+}
+
+/* The root, and a stream that it has just opened. */
+static struct solo *root_with(uint32_t flags)
+{
+    struct solo *root = solo_create(MEMBERS, 0, &connections, COP_QUORUM_MAJORITY);
+    open_stream(root, NUMBER, flags);
     return root;
 }
 
@@ -106,26 +111,35 @@ struct lives {
     cop_id first;
     uint32_t count;
 };
-static void send_wave(struct solo *root, cop_id from, uint64_t wave,
-                      const struct lives *lives, uint32_t count)
+static void send_wave_as(struct solo *root, cop_id from, uint64_t number, uint64_t wave,
+                         const struct lives *lives, uint32_t count)
 {
-    uint8_t bytes[4 + 4 * (4 + 4 + 8)];
+    uint8_t bytes[8 + 4 + 4 * (4 + 4 + 8)];
     struct cop__writer writer = cop__writer(bytes, sizeof bytes);
     struct cop_buf *empty;
     assert_int_equal(cop_filter_init(cop_filter_find("sum"), "u64", "", &empty), 0);
+    if (number)
+        cop__put_u64(&writer, number);
     cop__put_u32(&writer, 16 * count);
     for (uint32_t i = 0; i < count; i++) {
         cop__put_u32(&writer, lives[i].first);
         cop__put_u32(&writer, lives[i].count);
         cop__put_u64(&writer, 1);
     }
-    struct cop__msg_wave message = {.stream = NUMBER,
-                                    .wave = wave,
-                                    .flags = 1, /* the whole state */
-                                    .state = {empty->data, empty->length},
-                                    .rest = {bytes, 4 + 16 * count}};
+    struct cop__msg_wave message = {
+        .stream = NUMBER,
+        .wave = wave,
+        .flags = number ? 1 | 16 : 1, /* the whole state; under a number */
+        .state = {empty->data, empty->length},
+        .rest = {bytes, (uint32_t)(writer.at - bytes)}};
     solo_recv(root, from, COP__KIND_WAVE, cop__encode_wave(&message));
     cop_buf_unref(empty);
+}
+
+static void send_wave(struct solo *root, cop_id from, uint64_t wave,
+                      const struct lives *lives, uint32_t count)
+{
+    send_wave_as(root, from, 0, wave, lives, count);
 }
 
 /* `from` says that `id` is attached somewhere under a number. */
@@ -240,6 +254,178 @@ static void test_higher_number_ends_the_lower(void **state)
     solo_destroy(root);
 }
 
+/* T8: the number of an attachment goes up to the root, and down to a child below which the one who
+ * moved may be, who may be the one that has it under a lower number; to nobody else. */
+static void test_who_is_told_of_an_attachment(void **state)
+{
+    (void)state;
+    struct solo *solo = solo_create(MEMBERS, 8, &connections, COP_QUORUM_MAJORITY);
+    const cop_id way[] = {0, 1, 3};
+    adopt(solo, 3, 0, way, 3); /* and has 17 and 18 below it */
+    solo_forget(solo);
+    say_attached(solo, 17, 30, 1);
+    assert_int_equal(solo_sent(solo, COP__KIND_NETWORK, 3), 1);
+    assert_int_equal(solo_sent(solo, COP__KIND_NETWORK, COP_ID_NONE), 1);
+    say_attached(solo, 17, 30, 1); /* which is known */
+    say_attached(solo, 3, 29, 1);  /* and comes from there */
+    assert_int_equal(solo_sent(solo, COP__KIND_NETWORK, COP_ID_NONE), 1);
+    solo_destroy(solo);
+
+    struct solo *root = root_with(COP_STREAM_LEAVES);
+    const struct lives first[] = {{1, 1}, {7, 1}};
+    send_wave(root, 1, 1, first, 2);
+    solo_forget(root);
+    say_attached(root, 2, 9, 1);
+    assert_int_equal(solo_sent(root, COP__KIND_NETWORK, COP_ID_NONE), 0);
+    say_attached(root, 2, 7, 1);
+    assert_int_equal(solo_sent(root, COP__KIND_NETWORK, 1), 1);
+    assert_int_equal(solo_sent(root, COP__KIND_NETWORK, COP_ID_NONE), 1);
+    solo_destroy(root);
+}
+
+static void say_got(struct solo *solo, cop_id from, uint64_t got)
+{
+    struct cop__msg_got message = {.stream = NUMBER, .number = 0, .got = got};
+    solo_recv(solo, from, COP__KIND_GOT, cop__encode_got(&message));
+}
+
+/* T15: what all below have is said of those whom the last whole wave covered. 17 covers others in a
+ * wave that waits for 18: what it has got it says of those, and whom it covered before may be on
+ * their way with less. */
+static void test_who_has_the_packets(void **state)
+{
+    (void)state;
+    struct solo *solo = solo_create(MEMBERS, 8, &connections, COP_QUORUM_MAJORITY);
+    const cop_id way[] = {0, 1, 3};
+    const struct lives both[] = {{17, 1}, {30, 1}}, alone[] = {{17, 1}},
+                       other[] = {{18, 1}};
+    struct cop__msg_down down = {
+        .stream = NUMBER, .number = 1, .bytes = {(const uint8_t *)"hello", 5}};
+    adopt(solo, 3, 0, way, 3);
+    send_wave(solo, 17, 1, both, 2);
+    send_wave(solo, 18, 1, other, 1);
+    assert_int_equal(solo_sent(solo, COP__KIND_WAVE, 3), 1);
+    solo_recv(solo, 3, COP__KIND_DOWN, cop__encode_down(&down));
+    assert_int_equal(solo_sent(solo, COP__KIND_DOWN, COP_ID_NONE), 2);
+    send_wave(solo, 17, 2, alone, 1);
+    say_got(solo, 17, 1);
+    say_got(solo, 18, 1);
+    solo_run(solo, solo->now + COP_SEC);
+    assert_int_equal(solo_sent(solo, COP__KIND_GOT, COP_ID_NONE), 0);
+    /* The wave is made: 30 is whoever covers it now to speak of. */
+    send_wave(solo, 18, 2, other, 1);
+    say_got(solo, 18, 1);
+    solo_run(solo, solo->now + COP_SEC);
+    assert_int_equal(solo_sent(solo, COP__KIND_WAVE, 3), 2);
+    assert_int_equal(solo_sent(solo, COP__KIND_GOT, 3), 1);
+    solo_destroy(solo);
+}
+
+/* The front-end at the root sends down. */
+static void send_down(struct solo *root, uint64_t stream, uint64_t number)
+{
+    struct cop_request request = {.kind = COP_REQUEST_STREAM_SEND,
+                                  .group = stream,
+                                  .wave = number,
+                                  .bytes = "hello",
+                                  .length = 5};
+    struct cop_event event = {.kind = COP_EVENT_SUBMIT, .request = &request};
+    assert_int_equal(solo_event(root, &event), 0);
+}
+
+/* An orphan that has `down` packets of the first stream, and knows of no other. */
+static void attach(struct solo *root, cop_id from, uint64_t down)
+{
+    const uint8_t nothing[12] = {0};
+    uint8_t place[5 * 8];
+    struct cop__writer writer = cop__writer(place, sizeof place);
+    cop__put_u64(&writer, NUMBER);
+    for (int i = 0; i < 3; i++) /* wave, and what is taken and has come to all */
+        cop__put_u64(&writer, 0);
+    cop__put_u64(&writer, down);
+    struct cop__msg_attach message = {.network = 0,
+                                      .number = 1,
+                                      .news = {nothing, sizeof nothing},
+                                      .places = {place, sizeof place}};
+    solo_recv(root, from, COP__KIND_ATTACH, cop__encode_attach(&message));
+}
+
+/* T15: an orphan gets what it has not got, and all of a stream that was opened after it lost its
+ * parent: the news of it comes with the adoption, and the packets come after that. */
+static void test_orphan_catches_up(void **state)
+{
+    (void)state;
+    struct solo *root = root_with(0);
+    open_stream(root, NUMBER + 1, 0);
+    for (uint64_t number = 1; number <= 2; number++) {
+        send_down(root, NUMBER, number);
+        send_down(root, NUMBER + 1, number);
+    }
+    solo_forget(root);
+    attach(root, 8, 1);
+    assert_int_equal(solo_sent(root, COP__KIND_ADOPT, 8), 1);
+    assert_int_equal(solo_sent(root, COP__KIND_DOWN, COP_ID_NONE), 3);
+    static const uint64_t expected[][2] = {
+        {NUMBER, 2}, {NUMBER + 1, 1}, {NUMBER + 1, 2}};
+    for (uint32_t i = 0; i < 3; i++) {
+        const struct cop_effect *effect = solo_frame(root, COP__KIND_DOWN, i);
+        const struct cop_buf *payload = effect->frame.payload;
+        struct cop__msg_down message;
+        assert_int_equal(effect->peer, 8);
+        assert_int_equal(cop__decode_down(payload->data, payload->length, &message), 0);
+        assert_int_equal(message.stream, expected[i][0]);
+        assert_int_equal(message.number, expected[i][1]);
+    }
+    solo_destroy(root);
+}
+
+/* T8: a child that is behind the others, and has been for a second, is offered its place again;
+ * one that is not behind is not. */
+static void test_who_keeps_waiting_is_asked(void **state)
+{
+    (void)state;
+    struct solo *root = root_with(COP_STREAM_LEAVES);
+    const struct lives first[] = {{1, 1}}, second[] = {{2, 1}};
+    send_wave(root, 1, 1, first, 1);
+    send_wave(root, 2, 1, second, 1);
+    send_wave(root, 1, 2, first, 1);
+    send_wave(root, 1, 3, first, 1);
+    solo_forget(root);
+    solo_run(root, root->now + 5 * COP_SEC);
+    assert_true(solo_sent(root, COP__KIND_ADOPT, 2) > 0);
+    assert_int_equal(solo_sent(root, COP__KIND_ADOPT, 1), 0);
+    solo_destroy(root);
+}
+
+/* T12: what was shown can be taken, also when waves have gone back since: the first whole wave of
+ * an orphan may be an earlier one. Otherwise who was given nothing more would wait for ever. */
+static void test_what_was_shown_is_taken(void **state)
+{
+    (void)state;
+    struct solo *root = root_with(COP_STREAM_LEAVES);
+    const struct lives most[] = {{1, 1}, {3, 28}}, second[] = {{2, 1}},
+                       orphan[] = {{8, 1}};
+    struct cop_request request = {
+        .kind = COP_REQUEST_STREAM_TAKEN, .group = NUMBER, .wave = 3};
+    struct cop_event event = {.kind = COP_EVENT_SUBMIT, .request = &request};
+    struct cop_stream_info info;
+    for (uint64_t wave = 1; wave <= 3; wave++) {
+        send_wave(root, 1, wave, most, 2);
+        send_wave(root, 2, wave, second, 1);
+    }
+    refuse(root, 1, 0);
+    refuse(root, 2, 0);
+    attach(root, 8, 0);
+    send_wave_as(root, 8, 1, 2, orphan, 1);
+    assert_int_equal(cop_node_stream(root->node, NUMBER, &info), 0);
+    assert_int_equal(info.wave, 2);
+    assert_int_equal(info.mark, 0);
+    assert_int_equal(solo_event(root, &event), 0);
+    assert_int_equal(cop_node_stream(root->node, NUMBER, &info), 0);
+    assert_int_equal(info.mark, 3);
+    solo_destroy(root);
+}
+
 /* What the last step told of the end of the stream: 1 if nothing. */
 static int end_of(const struct solo *solo)
 {
@@ -348,6 +534,11 @@ int main(void)
         cmocka_unit_test(test_others_of_a_ring_stay),
         cmocka_unit_test(test_nobody_is_in_it_twice),
         cmocka_unit_test(test_higher_number_ends_the_lower),
+        cmocka_unit_test(test_who_is_told_of_an_attachment),
+        cmocka_unit_test(test_who_has_the_packets),
+        cmocka_unit_test(test_orphan_catches_up),
+        cmocka_unit_test(test_who_keeps_waiting_is_asked),
+        cmocka_unit_test(test_what_was_shown_is_taken),
         cmocka_unit_test(test_fragile_ends_with_a_child),
         cmocka_unit_test(test_fragile_ends_with_its_view),
         cmocka_unit_test(test_fragile_waits_for_all),

@@ -84,6 +84,9 @@ static void three_steps_change_a_key(void **state)
     assert_memory_equal(&keys.use, &new, sizeof new);
     assert_null(cop__keys_find(&keys, old.id, COP__KEY_ID_LENGTH));
     assert_null(cop__keys_find(&keys, new.id, COP__KEY_ID_LENGTH - 1));
+    /* What was wiped is zeros, which everybody knows: it is no key. */
+    static const char wiped[COP__KEY_ID_LENGTH];
+    assert_null(cop__keys_find(&keys, wiped, COP__KEY_ID_LENGTH));
 }
 
 static void a_file_for_others_is_refused(void **state)
@@ -309,6 +312,39 @@ static void a_handshake_does_not_outlive_its_key(void **state)
     cop__tls_destroy(ours);
     cop__tls_destroy(theirs);
     free(pair);
+}
+
+/* The room for the first message of a stranger is not for the stranger to say. */
+static void an_opening_has_a_limit(void **state)
+{
+    static const struct {
+        uint32_t length;
+        int outcome;
+    } cases[] = {{1024 - 5, 0}, {1024 - 4, COP_EREFUSED}, {UINT16_MAX, COP_EREFUSED}};
+    struct cop__keys keys = {.step = COP__KEYS_ALONE};
+    struct cop__outbox *out = calloc(1, sizeof *out);
+    (void)state;
+    assert_int_equal(cop__key_make(&keys.use), 0);
+    struct cop__tls *tls = make_tls(&keys);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint32_t record = cases[i].length, hello = record - 4;
+        const uint8_t head[] = {22,
+                                3,
+                                1,
+                                (uint8_t)(record >> 8),
+                                (uint8_t)record,
+                                1,
+                                0,
+                                (uint8_t)(hello >> 8),
+                                (uint8_t)hello};
+        struct cop__bytes in = {head, sizeof head};
+        struct cop__channel *channel;
+        assert_int_equal(cop__channel_create(tls, true, &channel), 0);
+        assert_int_equal(cop__channel_shake(channel, &in, out), cases[i].outcome);
+        cop__channel_destroy(channel);
+    }
+    cop__tls_destroy(tls);
+    free(out);
 }
 
 static void a_changed_byte_is_found(void **state)
@@ -549,6 +585,7 @@ int main(void)
         cmocka_unit_test(a_rotation_has_no_gap),
         cmocka_unit_test(a_former_key_is_not_current),
         cmocka_unit_test(a_handshake_does_not_outlive_its_key),
+        cmocka_unit_test(an_opening_has_a_limit),
         cmocka_unit_test(a_changed_byte_is_found),
         cmocka_unit_test(a_purse_empties_and_fills),
         cmocka_unit_test(offenders_are_remembered),

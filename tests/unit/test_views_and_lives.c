@@ -70,11 +70,12 @@ static void install(struct solo *solo, struct cop_view *view)
     assert_int_equal(cop_view_epoch(cop_node_view(solo->node)), cop_view_epoch(view));
 }
 
-static void recv_letter(struct solo *solo, cop_id from, uint64_t epoch)
+static void recv_letter(struct solo *solo, cop_id from, uint64_t number, uint64_t epoch)
 {
     struct cop_ballot ballot = cop_view_ballot(cop_node_view(solo->node));
-    struct cop__msg_letter letter = {
-        1, epoch, ballot.root, ballot.incarnation, 0, {(const uint8_t *)"hello", 5}};
+    struct cop__msg_letter letter = {number,      epoch,
+                                     ballot.root, ballot.incarnation,
+                                     0,           {(const uint8_t *)"hello", 5}};
     solo_recv(solo, from, COP__KIND_LETTER, cop__encode_letter(&letter));
 }
 
@@ -159,12 +160,31 @@ static void test_letter_of_a_later_view(void **state)
     (void)state;
     struct solo *solo = create();
     struct cop_view *view = view_without(solo, 4);
-    recv_letter(solo, 2, cop_view_epoch(view));
+    recv_letter(solo, 2, 1, cop_view_epoch(view));
     assert_int_equal(solo_effects(solo, COP_EFFECT_DELIVER, COP_ID_NONE), 0);
     install(solo, view);
     cop_view_unref(view);
     assert_int_equal(solo_effects(solo, COP_EFFECT_DELIVER, COP_ID_NONE), 1);
     assert_true(place_of(solo, COP_EFFECT_VIEW) < place_of(solo, COP_EFFECT_DELIVER));
+    solo_destroy(solo);
+}
+
+/* L1: each letter once and in order, however often it comes; and each time a receipt, for the
+ * one before may be lost. One that came too early comes again behind the one that is missing. */
+static void test_letter_that_comes_again(void **state)
+{
+    static const struct {
+        uint64_t number;
+        uint32_t delivered, repeated;
+    } steps[] = {{1, 1, 0}, {1, 1, 1}, {3, 1, 2}, {2, 2, 2}, {1, 2, 3}, {3, 3, 3}};
+    (void)state;
+    struct solo *solo = create();
+    for (uint32_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        recv_letter(solo, 2, steps[i].number, cop_view_epoch(solo->view));
+        assert_int_equal(solo_effects(solo, COP_EFFECT_DELIVER, 2), steps[i].delivered);
+        assert_int_equal(solo->stats.ignored_repeated, steps[i].repeated);
+        assert_int_equal(solo_sent(solo, COP__KIND_RECEIPT, 2), i + 1);
+    }
     solo_destroy(solo);
 }
 
@@ -215,6 +235,7 @@ int main(void)
         cmocka_unit_test(test_denial_is_told),
         cmocka_unit_test(test_suspects_are_told_in_every_view),
         cmocka_unit_test(test_letter_of_a_later_view),
+        cmocka_unit_test(test_letter_that_comes_again),
         cmocka_unit_test(test_view_before_what_follows),
         cmocka_unit_test(test_the_removed_are_told),
     };

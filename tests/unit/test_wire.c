@@ -377,6 +377,32 @@ static void test_print_values(void **state)
     cop_buf_unref(buf);
 }
 
+/* ---- texts ----------------------------------------------------------------------- */
+
+/* One that ends before its length says would be two: who compares sees the first of them. */
+static void test_texts(void **state)
+{
+    static const struct {
+        const char *bytes;
+        uint32_t length;
+        bool is_text;
+    } cases[] = {{"", 0, true},          {"sum", 3, true}, {"sum\0", 4, false},
+                 {"sum\0max", 7, false}, {"\0", 1, false}, {"1234567", 7, true},
+                 {"12345678", 8, false}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint8_t bytes[16];
+        char text[8] = "?";
+        struct cop__writer writer = cop__writer(bytes, sizeof bytes);
+        cop__put_bytes(&writer, (struct cop__bytes){(const uint8_t *)cases[i].bytes,
+                                                    cases[i].length});
+        struct cop__reader reader = cop__reader(bytes, 4 + cases[i].length);
+        cop__get_text(&reader, text, sizeof text);
+        assert_int_equal(reader.failed, !cases[i].is_text);
+        assert_string_equal(text, cases[i].is_text ? cases[i].bytes : "?");
+    }
+}
+
 /* ---- the table ------------------------------------------------------------------- */
 
 static void test_table(void **state)
@@ -416,6 +442,7 @@ int main(void)
         cmocka_unit_test(test_elements),
         cmocka_unit_test_setup(test_print, reset),
         cmocka_unit_test(test_print_values),
+        cmocka_unit_test(test_texts),
         cmocka_unit_test(test_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
