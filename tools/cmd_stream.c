@@ -20,7 +20,8 @@ struct options {
 
 static const char *kind_name(enum trial_kind kind)
 {
-    return kind == TRIAL_SUM ? "sum" : "union";
+    static const char *const names[] = {"sum", "union", "levels"};
+    return names[kind];
 }
 
 static void put_kill(struct json *json, const struct trial_kill *one)
@@ -167,11 +168,13 @@ int cmd_stream(int argc, char **argv)
     };
     struct args args = {
         .name = "stream",
-        .usage = "sum|union [options]",
+        .usage = "sum|union|levels [options]",
         .text =
             "Starts processes of its own. Those at the bottom of the tree give known\n"
             "numbers, those above join them, and the last one, which is this process,\n"
-            "gets the sum or the union. With --kill some get a SIGKILL meanwhile, "
+            "gets the sum or the union; or, with levels, the largest of the sums that\n"
+            "were added up below each child of the root. With --kill some get a "
+            "SIGKILL meanwhile, "
             "evenly\n"
             "over the waves: leaf, inner, pair (an inner one and one below it), level\n"
             "(all below the root), root, front (the front-end; first in the list), or\n"
@@ -193,5 +196,7 @@ int cmd_stream(int argc, char **argv)
         return run(TRIAL_SUM, &got);
     if (strcmp(what, "union") == 0)
         return run(TRIAL_UNION, &got);
-    return fail(EXIT_USAGE, "stream: there are sum and union, not '%s'", what);
+    if (strcmp(what, "levels") == 0)
+        return run(TRIAL_LEVELS, &got);
+    return fail(EXIT_USAGE, "stream: there are sum, union and levels, not '%s'", what);
 }

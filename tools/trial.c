@@ -57,6 +57,13 @@ static uint32_t packet_of_sum(cop_id id, uint64_t wave, uint8_t *out)
     return (id + 1) * 8;
 }
 
+/* The same behind a place that all of them share. */
+static uint32_t packet_of_levels(cop_id id, uint64_t wave, uint8_t *out)
+{
+    put_u64(out, value_of(id, wave));
+    return 8 + packet_of_sum(id, wave, out + 8);
+}
+
 static uint32_t packet_of_union(cop_id id, uint64_t wave, uint8_t *out)
 {
     put_u64(out, (uint64_t)id << 32 | wave);
@@ -73,19 +80,46 @@ static uint64_t waves_of(const struct trial *trial, cop_id id, uint64_t sum)
     return NOT_A_PREFIX;
 }
 
+/* What is at a place of the result, of which each has 16 bytes. */
+static uint64_t sum_at(const struct cop_buf *result, size_t place)
+{
+    return place * 16 + 16 <= result->length
+               ? cop_filter_get_u64(result->data + place * 16)
+               : 0;
+}
+
 /* The number of the last packet of each that is in it. The total is for a person. */
 static uint64_t count_sums(const struct trial *trial, const struct cop_buf *result,
                            uint64_t *counts)
 {
     uint64_t total = 0;
+    size_t first = trial->config->kind == TRIAL_LEVELS ? 1 : 0;
     for (cop_id id = 0; id < trial->config->n; id++) {
-        uint64_t sum = 0;
-        if ((size_t)id * 16 + 16 <= result->length)
-            sum = cop_filter_get_u64(result->data + (size_t)id * 16);
+        uint64_t sum = sum_at(result, first + id);
         counts[id] = waves_of(trial, id, sum);
         total += sum;
     }
     return total;
+}
+
+/* Which child of the root it was to be below. */
+static cop_id branch_of(const struct trial *trial, cop_id id)
+{
+    while (cop_tree_level(&trial->tree, id) > 1)
+        id = cop_tree_parent(&trial->tree, id);
+    return id;
+}
+
+/* Whether what all share is the largest of the sums that are to be added up together. */
+static bool is_largest(const struct trial *trial, const struct cop_buf *result)
+{
+    uint64_t sums[TRIAL_MEMBERS_MAX] = {0}, largest = 0;
+    for (cop_id id = 0; id < trial->config->n; id++) {
+        uint64_t *sum = &sums[branch_of(trial, id)];
+        *sum += sum_at(result, (size_t)id + 1);
+        largest = *sum > largest ? *sum : largest;
+    }
+    return sum_at(result, 0) == largest;
 }
 
 static uint64_t count_numbers(const struct trial *trial, const struct cop_buf *result,
@@ -165,15 +199,16 @@ static void on_output(struct trial *trial, const struct cop_stream_event *event,
     uint64_t counts[TRIAL_MEMBERS_MAX] = {0};
     if (event->complete)
         wait_for_beginners(trial);
-    uint64_t total = config->kind == TRIAL_SUM ? count_sums(trial, result, counts)
-                                               : count_numbers(trial, result, counts);
+    uint64_t total = config->kind == TRIAL_UNION ? count_numbers(trial, result, counts)
+                                                 : count_sums(trial, result, counts);
+    bool is_good = config->kind != TRIAL_LEVELS || is_largest(trial, result);
     pthread_mutex_lock(&trial->mutex);
     struct trial_result *out = trial->result;
     out->outputs++;
     trial->wave = event->wave > trial->wave ? event->wave : trial->wave;
     if (event->complete) {
         out->completes++;
-        out->misaligned += !is_aligned(trial, counts, event->wave);
+        out->misaligned += !is_aligned(trial, counts, event->wave) || !is_good;
         out->wave = event->wave;
         out->total = total;
         memcpy(trial->counts, counts, sizeof counts);
@@ -376,10 +411,12 @@ static void strike(struct trial *trial, struct trial_kill *one)
 static struct cop_stream_options options_of(const struct trial_config *config,
                                             bool is_kept)
 {
+    static const char *const filters[] = {"sum", "union", "levels"};
     return (struct cop_stream_options){
         .number = CHORUS_STREAM,
-        .filter = config->kind == TRIAL_SUM ? "sum" : "union",
-        .type = config->kind == TRIAL_SUM ? "u64[]" : "u64",
+        .filter = filters[config->kind],
+        .type = config->kind == TRIAL_UNION ? "u64" : "u64[]",
+        .params = config->kind == TRIAL_LEVELS ? "sum@1,max" : "",
         .flags = COP_STREAM_LEAVES | (is_kept ? COP_STREAM_KEEP : 0),
         .window = config->window};
 }
@@ -471,9 +508,9 @@ static void judge(struct trial *trial)
             count = trial->config->waves;
         }
         uint64_t began = chorus_began(&trial->chorus, id);
-        result->expected += trial->config->kind == TRIAL_SUM
-                                ? sum_of(id, count) - sum_of(id, began)
-                                : count - began;
+        result->expected += trial->config->kind == TRIAL_UNION
+                                ? count - began
+                                : sum_of(id, count) - sum_of(id, began);
     }
     result->is_exact = is_good && result->expected == result->total;
 }
@@ -481,16 +518,17 @@ static void judge(struct trial *trial)
 static int run_trial(struct trial *trial)
 {
     const struct trial_config *config = trial->config;
+    static uint32_t (*const packets[])(cop_id, uint64_t, uint8_t *) = {
+        packet_of_sum, packet_of_union, packet_of_levels};
     char shape[32];
-    struct chorus_config chorus = {
-        .n = config->n,
-        .self = config->n - 1,
-        .shape = shape,
-        .key_file = config->key_file,
-        .waves = config->waves,
-        .packet = config->kind == TRIAL_SUM ? packet_of_sum : packet_of_union,
-        .opener = COP_ID_NONE,
-        .options = options_of(config, true)};
+    struct chorus_config chorus = {.n = config->n,
+                                   .self = config->n - 1,
+                                   .shape = shape,
+                                   .key_file = config->key_file,
+                                   .waves = config->waves,
+                                   .packet = packets[config->kind],
+                                   .opener = COP_ID_NONE,
+                                   .options = options_of(config, true)};
     snprintf(shape, sizeof shape, "kary:%" PRIu32, config->arity);
     int code = read_kills(trial);
     if (code)

@@ -7,9 +7,11 @@
 /*
  * A trial of a stream: processes give known numbers, some of them are killed, and what comes
  * out is compared with what was given, to the unit. The sum has a place for each back-end, and
- * the union has all numbers, so that it is known of each how many of its packets are in.
+ * the union has all numbers, so that it is known of each how many of its packets are in. With
+ * levels one more place has the sum of what is below a child of the root, and of these sums the
+ * largest comes out.
  */
-enum trial_kind { TRIAL_SUM, TRIAL_UNION };
+enum trial_kind { TRIAL_SUM, TRIAL_UNION, TRIAL_LEVELS };
 enum trial_when {
     TRIAL_WAVES, /* evenly over the waves */
     TRIAL_START, /* all as soon as the stream is asked for: it may not be there yet */

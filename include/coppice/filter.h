@@ -199,6 +199,20 @@ int cop_filter_check(const struct cop_filter *filter, const struct cop_buf *empt
 int cop_filter_result(const struct cop_filter *filter, const char *type,
                       const struct cop_buf *state, struct cop_buf **out);
 
+/*
+ * Are these parameters of the filter `levels`, for packets of that type? COP_EINVAL; `why` gets a
+ * sentence for a person, and may be NULL. They are stages, the lowest first, with commas between:
+ * a filter of the library, its parameters in brackets, and for all but the last the level of the
+ * tree at which it ends, as steps below the root. With "sum@1,max" what hangs below each child of
+ * the root is added up, and the largest of these sums comes out; "max@2,top(k=3)" has the three
+ * largest of the largest values two steps below it, and where. Each stage takes what the one before
+ * it gives (cop_filter_output); the result is that of the last one. Levels go down: "a@3,b@1,c".
+ *
+ * Only streams know a tree (coppice/stream.h), and it is the one that was planned when the stream
+ * was opened; without it every leaf is a group.
+ */
+int cop_levels_valid(const char *type, const char *params, const char **why);
+
 /* ---- shared objects -------------------------------------------------------------- */
 
 /* Filters of a shared object, for as long as it is loaded. */

@@ -212,13 +212,15 @@ struct cop_sim_agree {
 };
 
 #define COP_SIM_FILTER_NAME 32
+#define COP_SIM_FILTER_PARAMS 64
 /*
  * The same for a stream: a front-end opens it at the root, and goes where the root goes; every
  * back-end gives `waves` packets, from which who looks on can tell what must come out.
  */
 struct cop_sim_stream {
-    uint32_t waves;                   /* 0: nothing of it */
-    char filter[COP_SIM_FILTER_NAME]; /* of coppice/filter.h; packets are u64 */
+    uint32_t waves;                     /* 0: nothing of it */
+    char filter[COP_SIM_FILTER_NAME];   /* of coppice/filter.h; packets are u64 */
+    char params[COP_SIM_FILTER_PARAMS]; /* of the filter */
     uint32_t window;
     enum cop_stream_sync sync;
     cop_time timeout_ns; /* SYNC_TIMEOUT */

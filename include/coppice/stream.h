@@ -53,8 +53,8 @@ enum cop_stream_flag {
 /*
  * COP_REQUEST_STREAM_OPEN, at the root of the view (elsewhere COP_ESTATE). The caller is its
  * front-end from then on. Opening one that is open is attaching to it. COP_EEXIST: it was
- * closed; COP_EINVAL: an option is not possible, or there is no such filter, or it is not
- * CUMULATIVE and the stream not COP_STREAM_SINGLE. COMPLETE at once. `member` and `incarnation` of
+ * closed; COP_EINVAL: an option is not possible, or there is no such filter, or it (of levels: the
+ * first) is not CUMULATIVE and the stream not COP_STREAM_SINGLE. COMPLETE at once. `member` and `incarnation` of
  * the request say whose it is: where both that one and the root are lost it is closed, unless it
  * is KEEP. 0: it is nobody's.
  */
@@ -62,13 +62,19 @@ struct cop_stream_options {
     uint64_t number;        /* the caller's own, never used again */
     uint64_t network;       /* streams of one network share a tree */
     struct cop_shape shape; /* of the network; kind 0: the view's. No tables */
-    const char *filter;     /* name of a filter, type of packets, and parameters */
+    /* Name of a filter, type of packets, and parameters. "levels" has one for each level: see
+     * cop_levels_valid. Its groups are those of the tree of now. COP_EINVAL where the view's shape
+     * is a table, and the network has none of its own. */
+    const char *filter;
     const char *type;
     const char *params; /* NULL: "" */
     enum cop_stream_sync sync;
     cop_time timeout_ns;
     uint32_t flags;
     uint32_t window; /* so many waves a back-end may be ahead of the front-end */
+    /* What cop_node_stream said of it where it was open before; NULL: nothing. A root that has not
+     * heard of it, for it is a new life, then opens it as it was, and not anew. */
+    const struct cop_buf *definition;
 };
 #define COP_STREAM_WINDOW_MAX 1024u
 /* Most bytes of a packet, up or down. */
@@ -130,7 +136,8 @@ struct cop_stream_recovery {
 /* For tests and tools: what a node holds of a stream. */
 struct cop_stream_info {
     const struct cop_filter *filter;
-    const char *type; /* of packets; borrowed until the next step */
+    const char *type;                 /* of packets; borrowed until the next step */
+    const struct cop_buf *definition; /* what it is, as bytes; the same */
     const struct cop_buf
         *empty;          /* the state of nothing, with the parameters; the same */
     uint64_t wave;       /* of the last state that it made */

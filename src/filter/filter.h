@@ -23,7 +23,8 @@
     X(skew)                                                                            \
     X(graph)                                                                           \
     X(stacks)                                                                          \
-    X(hosts)
+    X(hosts)                                                                           \
+    X(levels)
 
 #define COP__FILTER_DECLARE(name) extern const struct cop_filter cop__filter_##name;
 COP__FILTERS(COP__FILTER_DECLARE)

@@ -9,7 +9,7 @@
  * no place in an order, and is refused.
  */
 
-#define INPUTS "u64 i64 f64 u64[] i64[] f64[]"
+#define INPUTS "u64 i64 f64 u64[] i64[] f64[] i128 i128[]"
 
 static bool is_number(uint64_t bits) { return (bits << 1) <= UINT64_C(0x7ff) << 53; }
 
@@ -23,13 +23,19 @@ static uint64_t order(enum cop__base_type base, uint64_t bits)
     return bits >> 63 ? ~bits : cop__flip_sign(bits);
 }
 
+static uint32_t size_of(enum cop__base_type base)
+{
+    return base == COP__TYPE_I128 ? 16 : 8;
+}
+
 /* Elements of a packet or a body: of the type, and numbers. */
 static bool elements_are_good(const struct cop__type *type, const uint8_t *at,
                               size_t length)
 {
-    if (length % 8 != 0 || (!type->array && length > 8))
+    uint32_t size = size_of(type->base);
+    if (length % size != 0 || (!type->array && length > size))
         return false;
-    if (type->count && length != 0 && length / 8 != type->count)
+    if (type->count && length != 0 && length / size != type->count)
         return false;
     for (size_t i = 0; type->base == COP__TYPE_F64 && i < length; i += 8)
         if (!is_number(cop_filter_get_u64(at + i)))
@@ -71,6 +77,16 @@ static int lift(struct cop_span empty, const struct cop_packet *packet,
     return cop_filter_put(out, packet->data.bytes, packet->data.length);
 }
 
+/* Whether the first of two elements comes before the other. */
+static bool is_less(enum cop__base_type base, const uint8_t *x, const uint8_t *y)
+{
+    if (base != COP__TYPE_I128)
+        return order(base, cop_filter_get_u64(x)) < order(base, cop_filter_get_u64(y));
+    uint64_t high = cop__flip_sign(cop_filter_get_u64(x + 8));
+    uint64_t other = cop__flip_sign(cop_filter_get_u64(y + 8));
+    return high != other ? high < other : cop_filter_get_u64(x) < cop_filter_get_u64(y);
+}
+
 static int join(struct cop_span a, struct cop_span b, bool largest,
                 struct cop_filter_out *out)
 {
@@ -87,10 +103,10 @@ static int join(struct cop_span a, struct cop_span b, bool largest,
         shorter = &left.body;
     }
     cop_filter_put(out, left.head.bytes, left.head.length);
-    while (shorter->at < shorter->end) {
-        uint64_t x = cop__get_u64(longer), y = cop__get_u64(shorter);
-        bool first = (order(type.base, x) < order(type.base, y)) != largest;
-        cop_filter_put_u64(out, first ? x : y);
+    uint32_t size = size_of(type.base);
+    for (; shorter->at < shorter->end; longer->at += size, shorter->at += size) {
+        bool first = is_less(type.base, longer->at, shorter->at) != largest;
+        cop_filter_put(out, first ? longer->at : shorter->at, size);
     }
     return cop_filter_put(out, longer->at, (uint32_t)(longer->end - longer->at));
 }

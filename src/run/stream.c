@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams of the program: what it may call, and what its back-end is told. */
 #include "base/random.h"
+#include "filter/levels.h"
 #include "run/parts.h"
 #include "run/text.h"
 
@@ -424,8 +425,8 @@ static int check_options(const struct cop_run *run,
     if (*filter == NULL || options->type == NULL ||
         strlen(options->type) > COP_FILTER_NAME_MAX ||
         strlen(params) > COP_FILTER_PARAMS_MAX ||
-        (((*filter)->flags & COP_FILTER_CUMULATIVE) == 0 &&
-         (options->flags & COP_STREAM_SINGLE) == 0) ||
+        ((options->flags & COP_STREAM_SINGLE) == 0 &&
+         !cop__filter_is_cumulative(*filter, options->type, params)) ||
         options->window > COP_STREAM_WINDOW_MAX ||
         (options->flags & ~COP_STREAM_FLAGS_ALL) != 0 ||
         (unsigned)options->sync > COP_SYNC_NONE ||
@@ -464,6 +465,7 @@ static struct cop__front *new_front(const struct opening *opening,
     front->options.filter = front->texts.filter;
     front->options.type = front->texts.type;
     front->options.params = front->texts.params;
+    front->options.definition = NULL; /* this member has it, or nobody here */
     front->filter = filter;
     front->told = opening->told;
     front->context = opening->context;

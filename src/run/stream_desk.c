@@ -143,8 +143,10 @@ static int attach(struct cop__desk *desk, struct cop__customer *customer)
                                   .incarnation = customer->life,
                                   .wave = customer->taken,
                                   .reached = customer->reached};
-    if (error == 0)
+    if (error == 0) {
         error = submit(desk, &request);
+        cop_buf_unref(texts.definition);
+    }
     if (error == 0) {
         customer->is_attached = true;
         customer->is_stale = false;

@@ -85,7 +85,12 @@ static int say(struct cop_run *run, const struct cop__front *front,
 
 static void say_open(struct cop_run *run, struct cop__front *front)
 {
-    struct cop_buf *options = cop__options_encode(&front->options);
+    struct cop_stream_options wanted = front->options;
+    struct cop_stream_info info;
+    /* A root that has not heard of it yet opens it as it is here. */
+    if (cop_node_stream(cop__tcp_node(run->tcp), front->number, &info) == 0)
+        wanted.definition = info.definition;
+    struct cop_buf *options = cop__options_encode(&wanted);
     struct cop__said said = {.kind = COP__SAY_OPEN,
                              .wave = front->taken,
                              .reached = front->base + front->reached};

@@ -52,8 +52,12 @@ static struct cop__bytes text(const char *from)
 struct cop_buf *cop__options_encode(const struct cop_stream_options *options)
 {
     struct cop__bytes filter = text(options->filter), type = text(options->type),
-                      params = text(options->params);
-    size_t size = 47 + (size_t)filter.length + type.length + params.length;
+                      params = text(options->params), definition = {0};
+    if (options->definition != NULL)
+        definition =
+            (struct cop__bytes){options->definition->data, options->definition->length};
+    size_t size =
+        51 + (size_t)filter.length + type.length + params.length + definition.length;
     struct cop_buf *buf = cop_buf_create(size);
     if (buf == NULL)
         return NULL;
@@ -69,6 +73,7 @@ struct cop_buf *cop__options_encode(const struct cop_stream_options *options)
     cop__put_bytes(&writer, filter);
     cop__put_bytes(&writer, type);
     cop__put_bytes(&writer, params);
+    cop__put_bytes(&writer, definition);
     COP_ASSERT(!writer.failed && writer.at == writer.end);
     return buf;
 }
@@ -88,6 +93,7 @@ int cop__options_decode(struct cop__bytes bytes, struct cop_stream_options *out,
     cop__get_text(&reader, texts->filter, sizeof texts->filter);
     cop__get_text(&reader, texts->type, sizeof texts->type);
     cop__get_text(&reader, texts->params, sizeof texts->params);
+    struct cop__bytes definition = cop__get_bytes(&reader);
     /* The rest is looked at by the node. */
     if (!cop__reader_is_done(&reader) || kind > COP_SHAPE_CHAIN ||
         (kind != 0 &&
@@ -96,6 +102,11 @@ int cop__options_decode(struct cop__bytes bytes, struct cop_stream_options *out,
     options.filter = texts->filter;
     options.type = texts->type;
     options.params = texts->params;
+    texts->definition = NULL;
+    if (definition.length > 0 &&
+        !(texts->definition = cop_buf_copy(definition.data, definition.length)))
+        return COP_ENOMEM;
+    options.definition = texts->definition;
     *out = options;
     return 0;
 }

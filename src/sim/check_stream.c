@@ -2,6 +2,7 @@
 #include "sim/world.h"
 
 #include "base/digest.h"
+#include "filter/levels.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -127,7 +128,9 @@ static bool init_one(struct cop_sim *sim, struct state *state)
     state->sides = calloc(state->nodes, sizeof(*state->sides));
     state->latest = calloc(state->nodes, sizeof(*state->latest));
     if (!state->told || !state->known || !state->sides || !state->latest ||
-        !state->filter || cop_filter_init(state->filter, "u64", "", &state->empty) != 0)
+        !state->filter ||
+        cop_filter_init(state->filter, "u64", sim->config.stream.params,
+                        &state->empty) != 0)
         return false;
     state->all = cop_buf_ref(state->empty);
     return true;
@@ -238,6 +241,21 @@ static void note_packet(struct state *state, struct cop_sim *sim, cop_id id,
     life->states[life->count++] = sum;
 }
 
+/* Who opened it has planned its groups. */
+static void note_opened(struct state *state, const struct cop_node *node)
+{
+    struct cop_stream_info info;
+    state->opened = true;
+    state->opened_in = cop_view_epoch(cop_node_view(node));
+    if (!cop__filter_is_levels(state->filter) ||
+        cop_node_stream(node, state->number, &info) != 0)
+        return;
+    cop_buf_unref(state->empty);
+    cop_buf_unref(state->all);
+    state->empty = cop_buf_copy(info.empty->data, info.empty->length);
+    state->all = cop_buf_ref(state->empty);
+}
+
 static void on_submit(void *of, struct cop_sim *sim, cop_id id,
                       const struct cop_request *request, int status)
 {
@@ -246,10 +264,8 @@ static void on_submit(void *of, struct cop_sim *sim, cop_id id,
         return;
     if (request->kind == COP_REQUEST_STREAM_CLOSE)
         state->closed = true;
-    if (request->kind == COP_REQUEST_STREAM_OPEN && !state->opened) {
-        state->opened = true;
-        state->opened_in = cop_view_epoch(cop_node_view(cop_sim_node(sim, id)));
-    }
+    if (request->kind == COP_REQUEST_STREAM_OPEN && !state->opened)
+        note_opened(state, cop_sim_node(sim, id));
     if (request->kind == COP_REQUEST_STREAM_PUT)
         note_packet(state, sim, id, request);
     else if (request->kind == COP_REQUEST_STREAM_TAKEN && request->wave > state->taken)
@@ -333,6 +349,21 @@ static uint32_t add_departed(struct state *state, struct cop_sim *sim, cop_id ro
     return count;
 }
 
+/* Where and when groups were closed must not be seen: all that was given, and then all of them. */
+static void close_all(const struct state *state, struct cop_sim *sim,
+                      struct cop_buf **sum)
+{
+    struct cop_buf *closed;
+    if (!cop__filter_is_levels(state->filter))
+        return;
+    if (cop__levels_close(*sum, NULL, NULL, &closed) != 0) {
+        cop_sim_fail(sim, "sim", "the groups cannot be closed");
+        return;
+    }
+    cop_buf_unref(*sum);
+    *sum = closed;
+}
+
 static void check_output(struct state *state, struct cop_sim *sim, cop_id id,
                          const struct cop_stream_event *event)
 {
@@ -341,6 +372,7 @@ static void check_output(struct state *state, struct cop_sim *sim, cop_id id,
     struct cop_buf *sum = fold_living(state, sim, view, event->wave);
     /* Of several outputs in one step only the last can be held against what is known now. */
     bool same = add_departed(state, sim, id, view, &sum) == event->departed;
+    close_all(state, sim, &sum);
     if (is_single(sim) && (event->departed > 0 || !event->whole))
         cop_sim_fail(sim, "S1", "single wave %llu has something of others",
                      (unsigned long long)event->wave);

@@ -159,6 +159,7 @@ void cop__world_open_stream(struct cop__world *world)
         .number = COP__STREAM_NUMBER,
         .network = 1,
         .filter = stream->filter,
+        .params = stream->params,
         .type = "u64",
         .sync = stream->sync,
         .flags = stream->flags | COP_STREAM_KEEP,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/script.h"
 
+#include "filter/levels.h"
 #include "sim/world.h"
 
 #include <stdio.h>
@@ -28,6 +29,14 @@ static bool set_flag(struct cop_sim_stream *stream, uint32_t flag)
 
 static bool parse_option(struct cop__words *words, struct cop_sim_stream *stream)
 {
+    if (cop__word_is(words, "params")) {
+        const char *text = cop__word_next(words);
+        if (!text || strlen(text) >= sizeof stream->params)
+            return cop__words_wrong(words, "params needs a word of less than %u bytes",
+                                    (unsigned)sizeof stream->params);
+        memcpy(stream->params, text, strlen(text) + 1);
+        return true;
+    }
     if (cop__word_is(words, "waves"))
         return parse_number(words, "waves", WAVES_MAX, &stream->waves);
     if (cop__word_is(words, "window"))
@@ -81,7 +90,12 @@ bool cop__parse_stream(struct cop__words *words, struct cop_sim_stream *stream)
     while (words->at < words->count)
         if (!parse_option(words, stream))
             return false;
-    if (!(filter->flags & COP_FILTER_CUMULATIVE) &&
+    struct cop_buf *empty;
+    if (cop_filter_init(filter, "u64", stream->params, &empty) != 0)
+        return cop__words_wrong(words, "'%s' does not take these parameters",
+                                filter->name);
+    cop_buf_unref(empty);
+    if (!cop__filter_is_cumulative(filter, "u64", stream->params) &&
         !(stream->flags & COP_STREAM_SINGLE))
         return cop__words_wrong(words, "'%s' is not cumulative: only with single waves",
                                 filter->name);
@@ -105,6 +119,8 @@ void cop__print_stream(const struct cop_sim_stream *stream, FILE *out)
         return;
     fprintf(out, "stream %s waves %u window %u", stream->filter,
             (unsigned)stream->waves, (unsigned)stream->window);
+    if (stream->params[0])
+        fprintf(out, " params %s", stream->params);
     print_time(out, "gap", stream->gap_ns);
     print_time(out, "lag", stream->lag_ns);
     if (stream->sync == COP_SYNC_TIMEOUT)

@@ -28,7 +28,8 @@ struct state {
     struct actor opens, takes, sends, closes;
     bool closed; /* it was through, and was told to go */
     struct cop_stream_options options;
-    cop_id root; /* where the front-end is; NONE: nowhere */
+    struct cop_buf *definition; /* of when it was opened first */
+    cop_id root;                /* where the front-end is; NONE: nowhere */
     cop_incarnation root_life;
     cop_id wanted; /* where it was last, or is on its way to */
     cop_incarnation wanted_life;
@@ -243,6 +244,7 @@ static void fini(void *of)
     for (uint32_t i = 0; i < all->count; i++) {
         free(all->streams[i].back_ends);
         free(all->streams[i].packets);
+        cop_buf_unref(all->streams[i].definition);
     }
     free(all->streams);
     free(all);
@@ -262,6 +264,7 @@ static bool init_one(struct cop_sim *sim, struct state *state)
         .network = is_alone(state) ? state->number : 1,
         .filter = sim->config.stream.filter,
         .type = "u64",
+        .params = sim->config.stream.params,
         .sync = stream->sync,
         .timeout_ns = stream->timeout_ns,
         .flags = stream->flags | (stream->mortal ? 0 : COP_STREAM_KEEP),
@@ -295,6 +298,16 @@ static bool is_on(const struct cop_sim *sim, cop_id id, cop_id where,
     return id == where && cop__sim_incarnation(sim, id) == life;
 }
 
+/* A root to which it is new opens it as it was. */
+static void keep_definition(struct state *state, const struct cop_node *node)
+{
+    struct cop_stream_info info;
+    if (state->definition || cop_node_stream(node, state->number, &info) != 0)
+        return;
+    state->definition = cop_buf_copy(info.definition->data, info.definition->length);
+    state->options.definition = state->definition;
+}
+
 static void after_front(struct state *state, struct cop_sim *sim, cop_id id,
                         const struct cop_request *request, int status)
 {
@@ -316,6 +329,7 @@ static void after_front(struct state *state, struct cop_sim *sim, cop_id id,
     if (request->kind == COP_REQUEST_STREAM_OPEN) {
         state->root = id;
         state->root_life = cop__sim_incarnation(sim, id);
+        keep_definition(state, cop_sim_node(sim, id));
         state->takes.pending = state->sends.pending = false;
         state->taken = request->wave;
         state->sent = state->reached;

@@ -501,6 +501,20 @@ static void draw_fragile(uint64_t seed, struct cop_sim_stream *stream)
         stream->flags |= COP_STREAM_FRAGILE;
 }
 
+/* Filters by level: sums and sets of groups, and what a stage says more of them. */
+static void draw_levels(uint64_t seed, struct cop_sim_stream *stream)
+{
+    static const char *const stages[] = {"sum@1,max",         "sum@2,min@1,max",
+                                         "max@1,sum",         "max@1,top(k=3)",
+                                         "count@2,sum@1,min", "union@1,classes"};
+    uint64_t word = cop__mix64(seed ^ UINT64_C(0x1e7e1));
+    if (word % 4 != 0)
+        return;
+    snprintf(stream->filter, sizeof(stream->filter), "levels");
+    snprintf(stream->params, sizeof(stream->params), "%s",
+             stages[word / 4 % (sizeof stages / sizeof *stages)]);
+}
+
 /* A stream all the while, of a filter for which repetition matters, or not. */
 static void draw_stream(struct cop__draw *draw)
 {
@@ -525,6 +539,7 @@ static void draw_stream(struct cop__draw *draw)
     stream->others = cop__chance(draw, 25) ? (uint32_t)cop__between(draw, 1, 3) : 0;
     draw_single(draw->script->config.seed, stream);
     draw_fragile(draw->script->config.seed, stream);
+    draw_levels(draw->script->config.seed, stream);
 }
 
 int cop_sim_swarm_script(uint64_t seed, uint32_t flags, struct cop_sim_script *out)

@@ -15,7 +15,7 @@ static bool options_are_possible(const struct cop_stream_options *options,
                   (options->shape.kind <= COP_SHAPE_CHAIN &&
                    cop_shape_make(options->shape.kind, options->shape.k, &shape) == 0);
     return filter && options->type &&
-           (filter->flags & COP_FILTER_CUMULATIVE ||
+           (filter->flags & COP_FILTER_CUMULATIVE || cop__filter_is_levels(filter) ||
             options->flags & COP_STREAM_SINGLE) &&
            strlen(options->type) <= COP_FILTER_NAME_MAX &&
            params <= COP_FILTER_PARAMS_MAX && options->number != 0 && shaped &&
@@ -25,9 +25,16 @@ static bool options_are_possible(const struct cop_stream_options *options,
            (options->sync == COP_SYNC_ALL || !(options->flags & COP_STREAM_FRAGILE));
 }
 
+/* T20: a place that is empty now is in nobody's hands that could make a group whole. */
+static cop_incarnation life_at(const struct cop_node *node, cop_id id)
+{
+    cop_incarnation life = cop_view_incarnation(node->view, id);
+    return life != 0 && cop_view_has(node->view, id, life) ? life : UINT64_MAX;
+}
+
 /* Those who give packets, by their places: one that is empty now may be taken again. */
 static void choose_back_ends(struct cop_node *node,
-                             const struct cop_stream_options *options,
+                             const struct cop_stream_options *options, bool by_level,
                              struct cop__lives *out)
 {
     struct cop_tree tree = {.shape = options->shape.kind ? options->shape
@@ -37,7 +44,7 @@ static void choose_back_ends(struct cop_node *node,
     for (cop_id id = 0; id < tree.n && !node->failed; id++)
         if (!(options->flags & COP_STREAM_LEAVES) ||
             cop_tree_child_count(&tree, id) == 0)
-            cop__lives_add_one(node, out, id, 1);
+            cop__lives_add_one(node, out, id, by_level ? life_at(node, id) : 1);
 }
 
 static void write_text(struct cop__writer *writer, const char *text)
@@ -48,12 +55,12 @@ static void write_text(struct cop__writer *writer, const char *text)
 
 static struct cop_buf *write_definition(const struct cop_node *node,
                                         const struct cop_request *request,
+                                        const char *params,
                                         const struct cop__lives *back_ends)
 {
     const struct cop_stream_options *options = request->stream;
     size_t size = 76 + strlen(options->filter) + strlen(options->type) +
-                  (options->params ? strlen(options->params) : 0) +
-                  cop__lives_size(back_ends);
+                  (params ? strlen(params) : 0) + cop__lives_size(back_ends);
     struct cop_buf *buf = cop_buf_create(size);
     if (!buf)
         return NULL;
@@ -71,7 +78,7 @@ static struct cop_buf *write_definition(const struct cop_node *node,
     cop__put_u64(&writer, request->incarnation);
     write_text(&writer, options->filter);
     write_text(&writer, options->type);
-    write_text(&writer, options->params);
+    write_text(&writer, params);
     cop__lives_write(&writer, back_ends);
     COP_ASSERT(!writer.failed);
     buf->length = (uint32_t)(writer.at - buf->data);
@@ -93,11 +100,18 @@ int cop__stream_define(struct cop_node *node, const struct cop_request *request,
 {
     const struct cop_stream_options *options = request->stream;
     struct cop__lives back_ends = {0};
-    if (!options->filter ||
-        !options_are_possible(options, find_filter(node, options->filter)))
+    char planned[COP_FILTER_PARAMS_MAX + 1];
+    const char *params = options->params;
+    const struct cop_filter *filter =
+        options->filter ? find_filter(node, options->filter) : NULL;
+    if (!filter || !options_are_possible(options, filter))
         return COP_EINVAL;
-    choose_back_ends(node, options, &back_ends);
-    *out = node->failed ? NULL : write_definition(node, request, &back_ends);
+    bool by_level = cop__filter_is_levels(filter);
+    if (by_level && cop__stages_plan(node, options, planned))
+        return COP_EINVAL;
+    params = by_level ? planned : params;
+    choose_back_ends(node, options, by_level, &back_ends);
+    *out = node->failed ? NULL : write_definition(node, request, params, &back_ends);
     cop__lives_free(&back_ends);
     if (!*out)
         cop__fail(node, COP_ENOMEM);
@@ -149,13 +163,16 @@ static bool read_filter(struct cop_node *node, struct cop__reader *reader,
         !read_text(reader, params, sizeof params))
         return false;
     stream->filter = find_filter(node, name);
-    if (!stream->filter || !(stream->filter->flags & COP_FILTER_CUMULATIVE ||
-                             stream->flags & COP_STREAM_SINGLE))
+    if (!stream->filter ||
+        !(cop__stream_is_single(stream) ||
+          cop__filter_is_cumulative(stream->filter, stream->type, params)))
         return false;
     int error = cop_filter_init(stream->filter, stream->type, params, &stream->empty);
     if (error == COP_ENOMEM)
         cop__fail(node, error);
-    return error == 0;
+    stream->replaces = cop__stream_is_single(stream);
+    return error == 0 &&
+           (!cop__filter_is_levels(stream->filter) || cop__stages_make(node, stream));
 }
 
 bool cop__stream_has_back_end(const struct cop__stream *stream, cop_id id)
@@ -219,6 +236,7 @@ void cop__stream_free(struct cop_node *node, struct cop__stream *stream)
         cop_buf_unref(stream->packets[i].bytes);
     free(stream->packets);
     free(stream->slots);
+    cop__stages_free(stream->stages);
     cop__lives_free(&stream->back_ends);
     cop__lives_free(&stream->cover);
     cop__departed_free(&stream->departed);

@@ -62,6 +62,8 @@ static struct cop_buf *total(struct cop_node *node, const struct cop__stream *st
         cop__state_join(node, stream, &sum, leaf->state);
         ++*departed;
     }
+    if (stream->stages && !node->failed)
+        cop__stages_close_all(node, &sum);
     return sum;
 }
 
@@ -92,8 +94,7 @@ void cop__front_output(struct cop_node *node, struct cop__stream *stream)
     bool complete = cop__stream_is_complete(node, stream);
     survey(node, stream);
     struct cop_buf *now = total(node, stream, &departed);
-    bool whole = stream->output_whole || !stream->output ||
-                 cop__stream_is_single(stream) ||
+    bool whole = stream->output_whole || !stream->output || stream->replaces ||
                  cop_filter_diff(stream->filter, now, stream->output, &more) != 0;
     const struct cop_buf *said = whole ? now : more;
     cop__stream_tell(node, stream,

@@ -240,6 +240,7 @@ int cop_node_stream(const struct cop_node *node, uint64_t number,
     *out = (struct cop_stream_info){
         .filter = stream->filter,
         .type = stream->type,
+        .definition = stream->definition,
         .empty = stream->empty,
         .recovery = network->recovery,
         .wave = stream->wave,

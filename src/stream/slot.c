@@ -218,11 +218,12 @@ static bool append(struct cop_node *node, struct cop__stream_slot *slot,
     return true;
 }
 
-/* The packets of the next wave: with those before them, or (T17) instead of them. */
+/* The packets of the next wave: with those before them, or (T17, T20) instead of them. */
 static void take_in(struct cop_node *node, const struct cop__stream *stream,
-                    struct cop_buf **state, struct cop_buf *with)
+                    const struct cop__stream_slot *slot, struct cop_buf **state,
+                    struct cop_buf *with)
 {
-    if (!cop__stream_is_single(stream)) {
+    if (!stream->replaces || (slot == &stream->own && !cop__stream_is_single(stream))) {
         cop__state_join(node, stream, state, with);
         return;
     }
@@ -242,7 +243,7 @@ static void melt(struct cop_node *node, struct cop__stream *stream,
         *pending = (struct cop__pending){0};
         return;
     }
-    take_in(node, stream, &last->state, pending->state);
+    take_in(node, stream, slot, &last->state, pending->state);
     if (pending->value.state)
         set_value(&last->value, &pending->value);
     last->wave = pending->wave;
@@ -299,10 +300,10 @@ void cop__slot_apply(struct cop_node *node, struct cop__stream *stream,
             replace(stream, slot, pending);
         } else {
             if (!stream->lean)
-                take_in(node, stream, &slot->state, pending->state);
+                take_in(node, stream, slot, &slot->state, pending->state);
             if (pending->value.state)
                 set_value(&slot->value, &pending->value);
-            if (sum && !node->failed && !cop__stream_is_single(stream))
+            if (sum && !node->failed && !stream->replaces)
                 cop__state_join(node, stream, sum, pending->state);
         }
         cop__pending_free(pending);

@@ -4,6 +4,8 @@
 
 #include "stream/stream.h"
 
+#include "filter/levels.h"
+
 #include <coppice/filter.h>
 #include <coppice/stream.h>
 
@@ -17,6 +19,7 @@
  *   adopt.c     being one: ATTACH, ADOPT, DETACH
  *   slot.c      what a child said: a state and the waves that wait
  *   wave.c      the fold of the slots, wave by wave, and sending it
+ *   levels.c    filters by level: groups that are whole are closed
  *   front.c     the front-end: outputs, marks
  *   credit.c    how far back-ends may go; packets down
  *   cover.c     sets of lives, as ranges
@@ -140,10 +143,15 @@ struct cop__stream {
     uint8_t sync, flags;
     cop_time timeout_ns;
     uint32_t window;
-    struct cop__lives back_ends; /* incarnations do not matter */
+    struct cop__lives
+        back_ends; /* of levels: in which life; otherwise it does not matter */
     uint32_t slots_at_start;     /* ids from here on came later */
     cop_id opener;               /* whose front-end it was at first */
     cop_incarnation opener_life; /* 0: nobody knows */
+
+    struct cop__stages *stages; /* T20: filters by level; NULL: one for all */
+    bool
+        replaces; /* what a child sends takes the place of what it sent before (T17, T20) */
 
     bool is_back_end; /* this member */
     bool announced;   /* and it was told so */
@@ -194,6 +202,18 @@ static inline bool cop__stream_is_single(const struct cop__stream *stream)
 {
     return stream->flags & COP_STREAM_SINGLE;
 }
+
+/* T20: what is known of groups. Sorted; of those who are covered at present. */
+struct cop__group {
+    uint32_t level;
+    cop_id id;
+    bool whole; /* all of it is here */
+};
+struct cop__stages {
+    struct cop__levels levels;
+    struct cop__group *groups;
+    uint32_t count, capacity;
+};
 
 /* T19: no loss is survived. */
 static inline bool cop__stream_is_fragile(const struct cop__stream *stream)
@@ -439,6 +459,22 @@ void cop__stream_restate(struct cop_node *node, struct cop__stream *stream);
 void cop__stream_timer(struct cop_node *node, struct cop__node_timer *timer);
 int cop__stream_put(struct cop_node *node, struct cop__stream *stream,
                     const struct cop_request *request);
+
+/* ---- levels.c -------------------------------------------------------------------- */
+
+/* What the parameters become in the definition. COP_EINVAL. */
+int cop__stages_plan(const struct cop_node *node,
+                     const struct cop_stream_options *options,
+                     char out[COP_FILTER_PARAMS_MAX + 1]);
+/* Gets ready; the stream has its empty state. False: no memory. */
+bool cop__stages_make(struct cop_node *node, struct cop__stream *stream);
+void cop__stages_free(struct cop__stages *stages);
+/* Whom it covers is another. */
+void cop__stages_forget(struct cop__stream *stream);
+/* T20: closes what is whole in the state that was made. */
+void cop__stages_close(struct cop_node *node, struct cop__stream *stream);
+/* For the front-end: closes all. */
+void cop__stages_close_all(struct cop_node *node, struct cop_buf **state);
 
 /* ---- front.c --------------------------------------------------------------------- */
 

@@ -44,13 +44,24 @@ static int open_new(struct cop_node *node, const struct cop_request *request,
     struct cop_buf *definition = NULL;
     uint64_t number;
     struct cop_shape shape;
-    int error = cop__stream_define(node, request, &definition);
+    int error = 0;
+    if (request->stream->definition)
+        definition = cop_buf_copy(request->stream->definition->data,
+                                  request->stream->definition->length);
+    else
+        error = cop__stream_define(node, request, &definition);
     if (error)
         return error;
+    if (!definition)
+        return COP_ENOMEM;
     struct cop__stream *stream = cop__stream_make(
         node, (struct cop__bytes){definition->data, definition->length}, &number,
         &shape);
     cop_buf_unref(definition);
+    if (stream && stream->number != request->stream->number) {
+        cop__stream_free(node, stream);
+        stream = NULL;
+    }
     if (!stream)
         return node->failed ? node->failed : COP_EINVAL; /* not for that type */
     struct cop__network *network = cop__network_find(node, number);

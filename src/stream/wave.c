@@ -99,6 +99,8 @@ static void fold(struct cop_node *node, struct cop__stream *stream)
     stream->state = cop_buf_ref(stream->residue);
     cop__lives_free(&stream->cover);
     stream->is_surveyed = false;
+    if (stream->stages)
+        cop__stages_forget(stream);
     cop__departed_free(&stream->all_departed);
     cop__departed_join(node, &stream->all_departed, &stream->departed);
     stream->doubled = false;
@@ -112,8 +114,8 @@ static void fold(struct cop_node *node, struct cop__stream *stream)
     }
 }
 
-/* T17: those who are in it stay the same; what they gave does not. */
-static void fold_single(struct cop_node *node, struct cop__stream *stream)
+/* T17, T20: those who are in it stay the same; what they gave does not. */
+static void fold_anew(struct cop_node *node, struct cop__stream *stream)
 {
     struct cop__stream_slot *slot;
     cop_buf_unref(stream->state);
@@ -226,7 +228,7 @@ static void send_on(struct cop_node *node, struct cop__stream *stream,
     if (!stream->network->adopted)
         return;
     whole = whole || stream->silent;
-    bool differs = !whole && !cop__stream_is_single(stream);
+    bool differs = !whole && !stream->replaces;
     if (differs && cop_filter_diff(stream->filter, stream->state, old, &more))
         whole = true;
     send_wave(node, stream, more ? more : stream->state, whole);
@@ -249,7 +251,7 @@ static void slim(struct cop_node *node, struct cop__stream *stream, uint64_t wav
 {
     bool folds = must_fold(stream, wave);
     stream->broken = stream->broken || (folds && stream->lean);
-    stream->lean = !folds && !cop__stream_is_single(stream);
+    stream->lean = !folds && !stream->replaces;
     if (stream->broken)
         cop__timer_set(node, &stream->timer, node->now);
 }
@@ -268,8 +270,8 @@ static void make(struct cop_node *node, struct cop__stream *stream, uint64_t wav
     if (whole) {
         fold(node, stream);
         stream->output_whole = true;
-    } else if (cop__stream_is_single(stream)) {
-        fold_single(node, stream);
+    } else if (stream->replaces) {
+        fold_anew(node, stream);
     } else if (stream->slot_count == 0 && stream->residue == stream->empty &&
                !stream->lean) {
         cop_buf_unref(stream->state);
@@ -277,6 +279,8 @@ static void make(struct cop_node *node, struct cop__stream *stream, uint64_t wav
     } else if (!node->failed) {
         cop__state_join(node, stream, &stream->state, sum);
     }
+    if (stream->stages && !node->failed)
+        cop__stages_close(node, stream);
     stream->dirty = stream->forced = false;
     stream->made = true;
     stream->wave = wave;

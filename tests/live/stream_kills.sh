@@ -16,7 +16,7 @@ trial() {
 
 if [ "${KILLS-}" = all ]; then
     for _ in $(seq "${ROUNDS:-1}"); do
-        for kind in sum union; do
+        for kind in sum union levels; do
             for when in waves start recovery; do
                 for kills in leaf inner pair level root front pair,root level,root inner,inner,inner \
                     root,root level,pair front,level front,root; do
@@ -34,6 +34,8 @@ else
     trial union recovery pair,level
     trial sum recovery root,root
     trial union waves front,pair
+    trial levels waves inner,leaf,root
+    trial levels recovery pair,level
 fi
 expect 2 coppice stream sum --when never
 grep -q "not 'never'" <<<"$err" || die "$err"

@@ -114,6 +114,48 @@ static void test_deaths_union(void **state)
     kill_everywhere("stream union waves 5 window 3 gap 20us leaves", 8, "knomial:2", 2);
 }
 
+/* T20: who is killed where groups are closed, and groups of which nobody has all. */
+static void test_deaths_levels(void **state)
+{
+    (void)state;
+    kill_everywhere("stream levels params sum@1,max waves 6 window 2 gap 30us", 7,
+                    "kary:2", 2);
+    kill_everywhere("stream levels params sum@2,min@1,max waves 5 window 3 gap 20us "
+                    "leaves",
+                    13, "kary:3", 7);
+    kill_everywhere("stream levels params union@1,classes waves 5 window 2 gap 20us "
+                    "single",
+                    6, "knomial:2", 5);
+}
+
+/* T20: groups are closed on the way, as long as all of them are there; who returned, or came later,
+ * is not added up with those who were there at the start. */
+static void test_levels(void **state)
+{
+    (void)state;
+    struct cop_sim_report report =
+        run("nodes 21\nshape kary:4\nseed 3\nviews majority\nnet constant 10us\n"
+            "flags codec\nliveness\nstream levels params sum@2,max@1,max waves 10 "
+            "window 4 leaves\n");
+    assert_true(report.stats.stream_closed >= 10 * (16 + 4));
+    report = run("nodes 9\nstart 7\nshape kary:2\nseed 1\nviews majority\nnet constant "
+                 "10us\nflags codec\nliveness\nstream levels params sum@1,max waves 30 "
+                 "window 4 gap 2ms\nat 5ms join\nat 9ms crash 5\nat 20ms restart 5\n"
+                 "at 30ms crash 0\nat 40ms restart 0\n");
+    assert_true(report.stats.stream_closed > 0);
+}
+
+/* T1: a root that is a new life opens a stream that others have as it was. */
+static void test_opened_as_it_was(void **state)
+{
+    (void)state;
+    run("nodes 10\nshape radix:2\nseed 706\nviews majority\nstart 9\nstream levels "
+        "waves "
+        "18 window 14 params union@1,classes gap 99231ns leaves\nnet constant 10us\n"
+        "at 0ns join\nat 0ns leave 7\nat 50us partition 0 > 1-8\nat 120us lie 1 about "
+        "0\nliveness\n");
+}
+
 /* Streams beside it, in the same network and in others, opened and closed meanwhile: the last of a
  * network, and its network with it. */
 static void test_deaths_others(void **state)
@@ -591,6 +633,9 @@ int main(void)
         cmocka_unit_test(test_deaths_sum),
         cmocka_unit_test(test_deaths_union),
         cmocka_unit_test(test_deaths_others),
+        cmocka_unit_test(test_deaths_levels),
+        cmocka_unit_test(test_levels),
+        cmocka_unit_test(test_opened_as_it_was),
         cmocka_unit_test(test_fragile),
         cmocka_unit_test(test_zones),
         cmocka_unit_test(test_frames_of_a_recovery),

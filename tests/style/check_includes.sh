@@ -4,10 +4,10 @@
 # own is always allowed. A folder that is not in the table is an error: give it a row.
 . "$(dirname "$0")/lib.sh"
 
-# A layer of the core may include every layer before it; wire and tree know only base, and filter these alone.
+# A layer of the core may include every layer before it; wire and tree know only base, and filter these alone (levels have trees).
 table="base:
 wire: base
-filter: base wire
+filter: base wire tree
 tree: base
 view: base wire tree
 node: base wire tree view
