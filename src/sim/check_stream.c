@@ -398,6 +398,15 @@ static uint64_t ended(const struct cop_sim *sim)
     return sum;
 }
 
+/* Whether this life is the only one that anybody has lost. */
+static bool is_only_loss(const struct cop_sim *sim, const struct cop_view *view,
+                         const struct life *life)
+{
+    bool has_ended = cop__sim_incarnation(sim, life->id) != life->incarnation ||
+                     !cop_sim_is_alive(sim, life->id);
+    return has_ended && ended(sim) == 1 && cop_view_size(view) + 1 >= sim->config.nodes;
+}
+
 /*
  * S1: if one back-end alone was lost, and not the root, what it had in a complete output is in
  * every later one, and there in the end: its parent lives, and had it.
@@ -420,8 +429,8 @@ static void check_lost(const struct state *state, struct cop_sim *sim,
     if (count != 1 || is_single(sim) ||
         sim->config.stream.flags & COP_STREAM_WITHDRAW || is_idempotent(state) ||
         state->parted || cop_sim_was_lied_to(sim) || cop_sim_was_disturbed(sim) ||
-        ended(sim) != 1 || lost->shown < lost->first || lost->count == 0 ||
-        lost->shown_by != root_id ||
+        !is_only_loss(sim, view, lost) || lost->shown < lost->first ||
+        lost->count == 0 || lost->shown_by != root_id ||
         lost->shown_life != cop__sim_incarnation(sim, root_id))
         return;
     for (uint32_t i = 0; cop_node_departed(root, state->number, i, &gone) == 0; i++)

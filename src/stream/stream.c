@@ -201,20 +201,27 @@ static void look_again(struct cop_node *node, struct cop__network *network)
 }
 
 /* T19: what does not survive a loss ends with the view. The last takes its network with it. */
+static void end_fragile_of(struct cop_node *node, struct cop__network *network)
+{
+    for (uint32_t i = network->stream_count; i-- > 0 && !node->failed;) {
+        struct cop__stream *stream = network->streams[i];
+        bool is_last = network->stream_count == 1;
+        if (!cop__stream_is_fragile(stream))
+            continue;
+        stream->status = COP_ELOST;
+        cop__network_close(node, stream, COP_ID_NONE);
+        if (is_last)
+            return;
+    }
+}
+
+/* The root may have made its network in the very view that comes to me only now (T10). */
 static void end_fragile(struct cop_node *node)
 {
     struct cop__streams *all = cop__streams(node);
     for (uint32_t i = all->count; i-- > 0 && !node->failed;)
-        for (uint32_t j = all->networks[i]->stream_count; j-- > 0 && !node->failed;) {
-            struct cop__stream *stream = all->networks[i]->streams[j];
-            bool is_last = all->networks[i]->stream_count == 1;
-            if (!cop__stream_is_fragile(stream))
-                continue;
-            stream->status = COP_ELOST;
-            cop__network_close(node, stream, COP_ID_NONE);
-            if (is_last)
-                break;
-        }
+        if (cop_view_epoch(node->view) >= all->networks[i]->regeneration)
+            end_fragile_of(node, all->networks[i]);
 }
 
 static void settle(struct cop_node *node)

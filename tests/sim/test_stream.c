@@ -576,6 +576,25 @@ static void test_adopted_after_its_end(void **state)
         "at 1ms crash 4\n");
 }
 
+/* The root opens it in a view that others install only then: that one is no loss. */
+static void test_fragile_in_a_new_view(void **state)
+{
+    (void)state;
+    run("nodes 8\nshape chain\nseed 109902\nviews majority\nstart 8\n"
+        "stream sum waves 7 window 3 lag 11746844ns leaves fragile\n"
+        "flags codec cut buggify\nnet constant 10us\nat 0ns leave 6\n"
+        "at 10ms leave 4\nliveness\n");
+}
+
+/* Who leaves right after the one above it takes along what it gave, for nobody has its slot. */
+static void test_leaves_after_its_parent(void **state)
+{
+    (void)state;
+    run("nodes 4\nshape chain\nseed 222433\nviews majority\n"
+        "stream sum waves 6 window 4 gap 10733752ns leaves\nnet constant 10us\n"
+        "at 14050us leave 2\nat 14070us leave 3\n");
+}
+
 /* ---- the checkers can fail ------------------------------------------------------- */
 
 static bool lie_about_state, lie_about_completeness;
@@ -656,6 +675,8 @@ int main(void)
         cmocka_unit_test(test_departed_of_those_on_their_way),
         cmocka_unit_test(test_front_of_a_removed_root),
         cmocka_unit_test(test_adopted_after_its_end),
+        cmocka_unit_test(test_fragile_in_a_new_view),
+        cmocka_unit_test(test_leaves_after_its_parent),
         cmocka_unit_test(test_checkers_fail),
         cmocka_unit_test(test_swarm),
     };
