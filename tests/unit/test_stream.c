@@ -454,6 +454,29 @@ static void test_who_starves_gets_credit(void **state)
     solo_destroy(root);
 }
 
+/* T15: a front-end that attaches says what has come to all; the root may be a new life, and counts
+ * its packets from there. */
+static void test_front_end_says_what_came_to_all(void **state)
+{
+    (void)state;
+    struct solo *root = root_with(0);
+    struct cop_stream_options options = {
+        .number = NUMBER, .filter = "sum", .type = "u64", .window = 4};
+    struct cop_request request = {
+        .kind = COP_REQUEST_STREAM_OPEN, .stream = &options, .reached = 2};
+    struct cop_event event = {.kind = COP_EVENT_SUBMIT, .request = &request};
+    struct cop_stream_info info;
+    assert_int_equal(cop_shape_make(COP_SHAPE_KARY, 2, &options.shape), 0);
+    assert_int_equal(solo_event(root, &event), 0);
+    assert_int_equal(cop_node_stream(root->node, NUMBER, &info), 0);
+    assert_int_equal(info.down, 2);
+    send_down(root, NUMBER, 3);
+    assert_int_equal(cop_node_stream(root->node, NUMBER, &info), 0);
+    assert_int_equal(info.down, 3);
+    assert_int_equal(info.kept, 1);
+    solo_destroy(root);
+}
+
 /* What the last step told of the end of the stream: 1 if nothing. */
 static int end_of(const struct solo *solo)
 {
@@ -568,6 +591,7 @@ int main(void)
         cmocka_unit_test(test_who_keeps_waiting_is_asked),
         cmocka_unit_test(test_what_was_shown_is_taken),
         cmocka_unit_test(test_who_starves_gets_credit),
+        cmocka_unit_test(test_front_end_says_what_came_to_all),
         cmocka_unit_test(test_fragile_ends_with_a_child),
         cmocka_unit_test(test_fragile_ends_with_its_view),
         cmocka_unit_test(test_fragile_waits_for_all),
