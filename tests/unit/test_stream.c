@@ -21,10 +21,14 @@ static const struct cop_detect connections;
 
 /* ---- the others ------------------------------------------------------------------ */
 
-static void open_stream(struct solo *root, uint64_t number, uint32_t flags)
+static void open_stream(struct solo *root, uint64_t number, uint32_t flags,
+                        uint32_t window)
 {
-    struct cop_stream_options options = {
-        .number = number, .filter = "sum", .type = "u64", .flags = flags, .window = 4};
+    struct cop_stream_options options = {.number = number,
+                                         .filter = "sum",
+                                         .type = "u64",
+                                         .flags = flags,
+                                         .window = window};
     struct cop_request request = {.kind = COP_REQUEST_STREAM_OPEN, .stream = &options};
     assert_int_equal(cop_shape_make(COP_SHAPE_KARY, 2, &options.shape), 0);
     struct cop_event event = {.kind = COP_EVENT_SUBMIT, .request = &request};
@@ -35,7 +39,7 @@ static void open_stream(struct solo *root, uint64_t number, uint32_t flags)
 static struct solo *root_with(uint32_t flags)
 {
     struct solo *root = solo_create(MEMBERS, 0, &connections, COP_QUORUM_MAJORITY);
-    open_stream(root, NUMBER, flags);
+    open_stream(root, NUMBER, flags, 4);
     return root;
 }
 
@@ -356,7 +360,7 @@ static void test_orphan_catches_up(void **state)
 {
     (void)state;
     struct solo *root = root_with(0);
-    open_stream(root, NUMBER + 1, 0);
+    open_stream(root, NUMBER + 1, 0, 4);
     for (uint64_t number = 1; number <= 2; number++) {
         send_down(root, NUMBER, number);
         send_down(root, NUMBER + 1, number);
@@ -423,6 +427,53 @@ static void test_what_was_shown_is_taken(void **state)
     assert_int_equal(solo_event(root, &event), 0);
     assert_int_equal(cop_node_stream(root->node, NUMBER, &info), 0);
     assert_int_equal(info.mark, 3);
+    solo_destroy(root);
+}
+
+/* T12: credit goes down in steps of a quarter of the window, but at once to who has used all. */
+static void test_who_starves_gets_credit(void **state)
+{
+    (void)state;
+    struct solo *root = solo_create(MEMBERS, 0, &connections, COP_QUORUM_MAJORITY);
+    const struct lives most[] = {{1, 1}, {3, 28}}, second[] = {{2, 1}};
+    struct cop_request request = {
+        .kind = COP_REQUEST_STREAM_TAKEN, .group = NUMBER, .wave = 1};
+    struct cop_event event = {.kind = COP_EVENT_SUBMIT, .request = &request};
+    open_stream(root, NUMBER, COP_STREAM_LEAVES, 16);
+    for (uint64_t wave = 1; wave <= 16; wave++)
+        send_wave(root, 1, wave, most, 2);
+    for (uint64_t wave = 1; wave <= 5; wave++)
+        send_wave(root, 2, wave, second, 1);
+    assert_int_equal(solo_event(root, &event), 0);
+    assert_int_equal(solo_sent(root, COP__KIND_CREDIT, 1), 1);
+    assert_int_equal(solo_sent(root, COP__KIND_CREDIT, 2), 0);
+    request.wave = 4;
+    assert_int_equal(solo_event(root, &event), 0);
+    assert_int_equal(solo_sent(root, COP__KIND_CREDIT, 1), 1);
+    assert_int_equal(solo_sent(root, COP__KIND_CREDIT, 2), 1);
+    solo_destroy(root);
+}
+
+/* T15: a front-end that attaches says what has come to all; the root may be a new life, and counts
+ * its packets from there. */
+static void test_front_end_says_what_came_to_all(void **state)
+{
+    (void)state;
+    struct solo *root = root_with(0);
+    struct cop_stream_options options = {
+        .number = NUMBER, .filter = "sum", .type = "u64", .window = 4};
+    struct cop_request request = {
+        .kind = COP_REQUEST_STREAM_OPEN, .stream = &options, .reached = 2};
+    struct cop_event event = {.kind = COP_EVENT_SUBMIT, .request = &request};
+    struct cop_stream_info info;
+    assert_int_equal(cop_shape_make(COP_SHAPE_KARY, 2, &options.shape), 0);
+    assert_int_equal(solo_event(root, &event), 0);
+    assert_int_equal(cop_node_stream(root->node, NUMBER, &info), 0);
+    assert_int_equal(info.down, 2);
+    send_down(root, NUMBER, 3);
+    assert_int_equal(cop_node_stream(root->node, NUMBER, &info), 0);
+    assert_int_equal(info.down, 3);
+    assert_int_equal(info.kept, 1);
     solo_destroy(root);
 }
 
@@ -539,6 +590,8 @@ int main(void)
         cmocka_unit_test(test_orphan_catches_up),
         cmocka_unit_test(test_who_keeps_waiting_is_asked),
         cmocka_unit_test(test_what_was_shown_is_taken),
+        cmocka_unit_test(test_who_starves_gets_credit),
+        cmocka_unit_test(test_front_end_says_what_came_to_all),
         cmocka_unit_test(test_fragile_ends_with_a_child),
         cmocka_unit_test(test_fragile_ends_with_its_view),
         cmocka_unit_test(test_fragile_waits_for_all),
