@@ -291,8 +291,8 @@ static void hold_back(struct cop_node *node, struct cop__case *one)
  */
 static bool is_doubtful(const struct cop_node *node, const struct cop__case *one)
 {
-    return node->quorum == COP_QUORUM_MAJORITY && !may_be_alone(node) &&
-           one->confirmed > 0 && one->silent > one->confirmed &&
+    return node->quorum == COP_QUORUM_MAJORITY && one->confirmed > 0 &&
+           one->silent > one->confirmed &&
            one->confirmed + 1 <= cop_view_size(node->view) / 2;
 }
 
@@ -303,7 +303,7 @@ static void doubt(struct cop_node *node, struct cop__case *one)
     bool is_hopeless =
         one->silent >= SILENT_MAX && one->silent > HOPELESS * one->confirmed;
     one->doubted = true;
-    if (is_hopeless || ask_witnesses(node, one, want) == 0)
+    if (may_be_alone(node) || is_hopeless || ask_witnesses(node, one, want) == 0)
         hold_back(node, one);
 }
 
@@ -372,15 +372,6 @@ static void end_hold(struct cop_node *node, struct cop__case *one)
         one->silent = SILENT_MAX; /* one that does not answer is enough */
 }
 
-/* V19: those of whom I doubted whether I may accuse anybody are not all whom I do not reach. */
-static void look_at_all(struct cop_node *node)
-{
-    for (cop_id id = cop_view_next(node->view, COP_ID_NONE);
-         id != COP_ID_NONE && !node->failed; id = cop_view_next(node->view, id))
-        if (id != node->self)
-            cop__detect_rely(node, id);
-}
-
 void cop__detect_go_on(struct cop_node *node, cop_time until)
 {
     struct cop__senses *senses = cop__senses(node);
@@ -388,11 +379,8 @@ void cop__detect_go_on(struct cop_node *node, cop_time until)
         return;
     senses->alone_until = until;
     for (uint32_t i = until ? senses->case_count : 0; i > 0; i--)
-        if (i <= senses->case_count &&
-            (senses->cases[i - 1].held || senses->cases[i - 1].doubted))
+        if (i <= senses->case_count && senses->cases[i - 1].held)
             convict(node, &senses->cases[i - 1]);
-    if (until && cop__detect_settings(node)->witnesses > 0)
-        look_at_all(node);
     cop__senses_touch(node);
 }
 
@@ -506,7 +494,7 @@ static bool needs_witnesses(const struct cop_node *node, cop_id id,
     /* A life that is only about to be a member is one that others need not know. */
     if (!cop_view_has(node->view, id, cop__roster_get(node, id).incarnation))
         return false;
-    return cop__detect_settings(node)->witnesses > 0 && !may_be_alone(node) &&
+    return cop__detect_settings(node)->witnesses > 0 &&
            count_witnesses(node, id, 1) > 0;
 }
 
