@@ -50,7 +50,6 @@ struct cop__case {
     uint32_t near;   /* so many of those who stand near it were looked at next */
     uint32_t walked; /* places of the ring that were looked at for witnesses */
     bool held;       /* nobody answered: it may be me */
-    bool doubted;    /* more did not answer than agreed: the same (D17) */
     uint32_t holds;
     cop_time deadline; /* held: when I ask one more */
 };

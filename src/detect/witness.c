@@ -13,8 +13,6 @@
 
 /* Witnesses that do not answer, after which nobody else is asked. */
 #define SILENT_MAX 8u
-/* Of those who do not answer so many come on one who agrees: then I wait. */
-#define HOPELESS 3u
 /* Held back for so long, and longer each time. */
 #define HOLD_NS (500 * COP_MSEC)
 /* Favours at a time. */
@@ -284,38 +282,11 @@ static void hold_back(struct cop_node *node, struct cop__case *one)
     one->deadline = node->now + (HOLD_NS << doublings);
 }
 
-/*
- * D17: more were silent to me than agreed with me, and with these I am no majority of the view:
- * then it is as likely that I am the one whom nobody reaches. A few who stand on my side of a
- * cut would confirm everything that I see.
- */
-static bool is_doubtful(const struct cop_node *node, const struct cop__case *one)
-{
-    return node->quorum == COP_QUORUM_MAJORITY && one->confirmed > 0 &&
-           one->silent > one->confirmed &&
-           one->confirmed + 1 <= cop_view_size(node->view) / 2;
-}
-
-/* Others are asked until they outnumber the silent; or later, if there is little hope. */
-static void doubt(struct cop_node *node, struct cop__case *one)
-{
-    uint32_t want = one->silent - one->confirmed;
-    bool is_hopeless =
-        one->silent >= SILENT_MAX && one->silent > HOPELESS * one->confirmed;
-    one->doubted = true;
-    if (may_be_alone(node) || is_hopeless || ask_witnesses(node, one, want) == 0)
-        hold_back(node, one);
-}
-
 /* No question is open, and it is not decided. */
 static void go_on(struct cop_node *node, struct cop__case *one)
 {
     uint32_t most = cop__detect_settings(node)->witnesses;
     uint32_t need = count_witnesses(node, one->id, most);
-    if (is_doubtful(node, one)) {
-        doubt(node, one);
-        return;
-    }
     if (one->confirmed >= need && (one->confirmed > 0 || need == 0)) {
         convict(node, one);
         return;
@@ -333,7 +304,7 @@ static void go_on(struct cop_node *node, struct cop__case *one)
 
 static void reset(struct cop__case *one)
 {
-    one->held = one->doubted = one->first_is_asked = false;
+    one->held = one->first_is_asked = false;
     one->near = one->walked = one->confirmed = one->silent = 0;
     one->deadline = COP_TIME_NEVER;
 }
@@ -352,16 +323,6 @@ static void end_hold(struct cop_node *node, struct cop__case *one)
 {
     if (node->quorum != COP_QUORUM_MAJORITY && one->holds > 1) {
         convict(node, one);
-        return;
-    }
-    if (one->doubted) { /* where I stopped; all of them anew when all were asked */
-        one->held = false;
-        one->deadline = COP_TIME_NEVER;
-        if (ask_witnesses(node, one, one->silent) == 0) {
-            reset(one);
-            one->doubted = true;
-            go_on(node, one);
-        }
         return;
     }
     reset(one);
@@ -436,7 +397,7 @@ void cop__case_hear(struct cop_node *node, cop_id id)
         struct cop__case *one = &senses->cases[i - 1];
         if (one->id == id) {
             drop_case(node, one, COP_OUTCOME_DENIED);
-        } else if (one->holds > 0 && !one->doubted) {
+        } else if (one->holds > 0) {
             one->holds = 0;
             one->first = id;
             if (one->held) /* else a question is open, and perhaps this is its answer */
@@ -535,8 +496,7 @@ void cop__on_witnessed(struct cop_node *node, const struct cop_frame *frame)
     cop__senses_touch(node);
     if (!message.reached) {
         one->confirmed++;
-        if (!one->doubted)
-            one->holds = 0;
+        one->holds = 0;
         return;
     }
     /* It was the way between us: I try again myself. */

@@ -141,63 +141,6 @@ static void test_silent_witnesses_are_replaced(void **state)
     solo_destroy(solo);
 }
 
-static uint32_t asked_so_far(const struct solo *solo)
-{
-    return solo_sent(solo, COP__KIND_WITNESS, COP_ID_NONE);
-}
-
-/* D17: where more are silent than agree, and these are no majority, others are asked. */
-static void test_more_are_silent_than_agree(void **state)
-{
-    (void)state;
-    struct solo *solo = create(15);
-    solo_down(solo, ACCUSED, COP_DOWN_REFUSED);
-    assert_int_equal(asked_so_far(solo), 2);
-    solo_run(solo, solo->now + COP_SEC / 4);
-    assert_int_equal(asked_so_far(solo), 6);
-    answer(solo, 2, false);
-    answer(solo, 3, false);
-    solo_run(solo, solo->now + COP_SEC / 4);
-    /* Two wanted, two agree, and four are silent. */
-    assert_false(solo_suspects(solo, ACCUSED));
-    assert_int_equal(asked_so_far(solo), 8);
-    answer(solo, 6, false);
-    assert_false(solo_suspects(solo, ACCUSED));
-    answer(solo, 7, false);
-    assert_true(solo_suspects(solo, ACCUSED));
-    solo_destroy(solo);
-}
-
-/* D17: whom one agrees with and everybody else is silent to doubts itself, whatever that one says,
- * and goes on where it stopped. */
-static void test_one_agrees_and_all_others_are_silent(void **state)
-{
-    (void)state;
-    struct solo *solo = create(15);
-    cop_id friend;
-    solo_down(solo, ACCUSED, COP_DOWN_REFUSED);
-    (void)question(solo, 0, &friend);
-    answer(solo, 0, false);
-    while (!cop_node_is_degraded(solo->node) && solo->now < 10 * COP_SEC)
-        solo_run(solo, solo->now + COP_SEC / 100);
-    assert_true(cop_node_is_degraded(solo->node));
-    uint32_t asked = asked_so_far(solo);
-    assert_true(asked > 8 && asked < 13);
-    struct cop__msg_ping ping = {1, 0};
-    solo_recv(solo, friend, COP__KIND_PING, cop__encode_ping(&ping));
-    assert_true(cop_node_is_degraded(solo->node));
-    assert_int_equal(asked_so_far(solo), asked);
-    while (asked_so_far(solo) == asked && solo->now < 10 * COP_SEC)
-        solo_run(solo, solo->now + COP_SEC / 100);
-    assert_true(asked_so_far(solo) > asked);
-    uint64_t unasked = solo->stats.ignored_unasked;
-    answer(solo, asked, false);
-    assert_int_equal(solo->stats.ignored_unasked, unasked);
-    assert_true(cop_node_is_degraded(solo->node));
-    assert_false(solo_suspects(solo, ACCUSED));
-    solo_destroy(solo);
-}
-
 /* A witness that dies does not hold anything up. */
 static void test_dead_witnesses_are_replaced(void **state)
 {
@@ -553,8 +496,6 @@ int main(void)
         cmocka_unit_test(test_one_that_reaches_it_is_enough),
         cmocka_unit_test(test_hearing_the_accused_ends_it),
         cmocka_unit_test(test_silent_witnesses_are_replaced),
-        cmocka_unit_test(test_more_are_silent_than_agree),
-        cmocka_unit_test(test_one_agrees_and_all_others_are_silent),
         cmocka_unit_test(test_dead_witnesses_are_replaced),
         cmocka_unit_test(test_two_members_have_no_witness),
         cmocka_unit_test(test_three_members_have_one),
