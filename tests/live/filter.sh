@@ -9,7 +9,7 @@ source=${here%/tests/live}
 CC=${CC:-cc}
 
 expect 0 coppice filter list
-[ "$(wc -l <<<"$out")" = 18 ] || die "not 18 filters: $out"
+[ "$(wc -l <<<"$out")" = 19 ] || die "not 19 filters: $out"
 grep -qE '^sum +-c ' <<<"$out" || die "$out"
 grep -qE '^union +ic ' <<<"$out" || die "$out"
 for name in $(cut -d' ' -f1 <<<"$out"); do
