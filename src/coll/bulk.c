@@ -334,14 +334,19 @@ static void on_timer(struct cop_node *node, struct cop__node_timer *timer)
     cop__calls_leave(node);
 }
 
-/* K13: those who were asked will pull, and are waited for from the first chunk on. */
+/*
+ * K13: those who were asked will pull, and are waited for from the first chunk on. But not who has
+ * answered already, to one who was started anew: it has all of it, and will not.
+ */
 static void expect_children(struct cop_node *node, struct cop__bulk *bulk)
 {
+    const struct cop__sweep *sweep = bulk->call->sweep;
     struct cop_ranks children = {0};
     if (cop_tree_children(cop__bulk_tree(bulk), cop__bulk_self(bulk), &children))
         cop__fail(node, COP_ENOMEM);
     for (uint32_t i = 0; i < children.count; i++) {
-        if (cop__bulk_is_lost(node, bulk, children.items[i]))
+        if (cop__bulk_is_lost(node, bulk, children.items[i]) ||
+            (sweep && cop__sweep_has_part_of(sweep, children.items[i])))
             continue;
         struct cop__taker *taker =
             cop__bulk_taker(node, bulk, cop__bulk_id(bulk, children.items[i]));

@@ -210,8 +210,6 @@ void cop__sweep_answer_now(struct cop_node *node, struct cop__sweep *sweep);
 void cop__sweep_answer_to(struct cop_node *node, struct cop__sweep *sweep, cop_rank to);
 /* parts.c */
 bool cop__sweep_holds(const struct cop__sweep *sweep, cop_rank rank);
-/* Whether I hold anything that this one sent. */
-bool cop__sweep_has_part_of(const struct cop__sweep *sweep, cop_rank source);
 int cop__sweep_held(const struct cop__sweep *sweep, struct cop__cover *out);
 int cop__sweep_missing(const struct cop__sweep *sweep, struct cop_ranks *out);
 struct cop_buf *cop__sweep_fold(const struct cop_node *node,

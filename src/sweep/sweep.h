@@ -164,6 +164,8 @@ cop_id cop__sweep_id(const struct cop__sweep *sweep, cop_rank rank);
 /* Whether somebody is lost to it just now. */
 bool cop__sweep_is_lost(const struct cop_node *node, const struct cop__sweep *sweep,
                         cop_rank rank);
+/* Whether I hold anything that this one sent. */
+bool cop__sweep_has_part_of(const struct cop__sweep *sweep, cop_rank source);
 /* A pointer of the protocol's own. */
 void cop__sweep_set_user(struct cop__sweep *sweep, void *user);
 void *cop__sweep_user(const struct cop__sweep *sweep);

@@ -247,6 +247,36 @@ static void test_asked_twice_before_the_check(void **state)
     cop_sim_script_free(&script);
 }
 
+/* 12 comes back, and 27 below it, which has all bytes, answers before 12 has checked: it does not
+ * pull any more, and 12 waited for it with what it holds. */
+static void test_answered_before_the_check(void **state)
+{
+    static const char text[] =
+        "topology m:0 => m:1 ; m:0 => m:2 ; m:2 => m:3 ; m:2 => m:4 ; m:2 => m:5 ; "
+        "m:1 => m:6 ; m:0 => m:7 ; m:2 => m:8 ; m:8 => m:9 ; m:2 => m:10 ; "
+        "m:2 => m:11 ; m:7 => m:12 ; m:12 => m:13 ; m:6 => m:14 ; m:4 => m:15 ; "
+        "m:10 => m:16 ; m:14 => m:17 ; m:9 => m:18 ; m:7 => m:19 ; m:7 => m:20 ; "
+        "m:18 => m:21 ; m:0 => m:22 ; m:2 => m:23 ; m:1 => m:24 ; m:2 => m:25 ; "
+        "m:13 => m:26 ; m:15 => m:27 ; m:2 => m:28 ; m:7 => m:29 ; m:6 => m:30 ; "
+        "m:0 => m:31 ; m:15 => m:32 ; m:6 => m:33 ; m:23 => m:34 ; m:23 => m:35 ; "
+        "m:27 => m:36 ; m:31 => m:37 ; m:20 => m:38 ; m:27 => m:39 ; m:38 => m:40 ; "
+        "m:13 => m:41 ; m:12 => m:42 ; m:13 => m:43 ; m:10 => m:44 ; m:1 => m:45 ; "
+        "m:21 => m:46 ; m:8 => m:47 ;\nseed 55197\nflags codec buggify\n"
+        "net constant 10us\nat 0ns bcast 31 token 2 timeout 10s bulk 1531 25\n"
+        "crash 13 after-send 7\ncrash 37 after-send 6\nat 0ns crash 28\n"
+        "at 7820us crash 12\nat 17ms restart 12\n"
+        "at 8ms group 22 1 now 22-42 shape kary:2 token 2001\n"
+        "at 8610us group 42 4 now 11-43 token 2004\n";
+    struct cop_sim_script script;
+    struct cop_sim_report report;
+    char message[200] = "";
+    (void)state;
+    assert_int_equal(cop_sim_script_parse(text, &script, message, sizeof(message)), 0);
+    assert_int_equal(cop_sim_script_run(&script, &report), 0);
+    assert_string_equal(report.failure, "");
+    cop_sim_script_free(&script);
+}
+
 /* A new life does not know the group: whoever asks it tells it, whenever that is. */
 static void test_a_new_life_is_told_of_the_group(void **state)
 {
@@ -435,6 +465,7 @@ int main(void)
         cmocka_unit_test(test_bulk),
         cmocka_unit_test(test_bulk_reported),
         cmocka_unit_test(test_asked_twice_before_the_check),
+        cmocka_unit_test(test_answered_before_the_check),
         cmocka_unit_test(test_a_new_life_is_told_of_the_group),
         cmocka_unit_test(test_every_order),
         cmocka_unit_test(test_every_order_of_views),
