@@ -604,7 +604,7 @@ static int result(struct cop_span bytes, struct cop_filter_out *out)
     if (error)
         return error;
     error = read(span_of(closed), &state);
-    uint32_t last = state.levels.count - 1;
+    uint32_t last = error == 0 ? state.levels.count - 1 : 0;
     if (error == 0 && !next(&state, &entry)) {
         error = init_stage(&state.levels, last, &empty);
         if (error == 0)

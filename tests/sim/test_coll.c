@@ -227,6 +227,19 @@ static void test_bulk(void **state)
     stride = 1;
 }
 
+/* Nothing is violated. How many answered. */
+static uint64_t run_script(const char *text)
+{
+    struct cop_sim_script script;
+    struct cop_sim_report report;
+    char message[200] = "";
+    assert_int_equal(cop_sim_script_parse(text, &script, message, sizeof(message)), 0);
+    assert_int_equal(cop_sim_script_run(&script, &report), 0);
+    assert_string_equal(report.failure, "");
+    cop_sim_script_free(&script);
+    return report.answered;
+}
+
 /* 6 is asked by 2, which came back, and by 10, which passed around it, before it has checked. It
  * pulls from 10; 2 waited for it, and so did all others for 2. */
 static void test_asked_twice_before_the_check(void **state)
@@ -236,15 +249,8 @@ static void test_asked_twice_before_the_check(void **state)
         "net recorded 108000ns,84000ns,433000ns,162000ns,106000ns jitter 48us\n"
         "at 0ns bcast 10 token 1 timeout 10s bulk 2493 46\n"
         "at 59995ns crash 2\nat 85050ns restart 2\n";
-    struct cop_sim_script script;
-    struct cop_sim_report report;
-    char message[200] = "";
     (void)state;
-    assert_int_equal(cop_sim_script_parse(text, &script, message, sizeof(message)), 0);
-    assert_int_equal(cop_sim_script_run(&script, &report), 0);
-    assert_string_equal(report.failure, "");
-    assert_int_equal(report.answered, 12);
-    cop_sim_script_free(&script);
+    assert_int_equal(run_script(text), 12);
 }
 
 /* 12 comes back, and 27 below it, which has all bytes, answers before 12 has checked: it does not
@@ -267,14 +273,8 @@ static void test_answered_before_the_check(void **state)
         "at 7820us crash 12\nat 17ms restart 12\n"
         "at 8ms group 22 1 now 22-42 shape kary:2 token 2001\n"
         "at 8610us group 42 4 now 11-43 token 2004\n";
-    struct cop_sim_script script;
-    struct cop_sim_report report;
-    char message[200] = "";
     (void)state;
-    assert_int_equal(cop_sim_script_parse(text, &script, message, sizeof(message)), 0);
-    assert_int_equal(cop_sim_script_run(&script, &report), 0);
-    assert_string_equal(report.failure, "");
-    cop_sim_script_free(&script);
+    run_script(text);
 }
 
 /* A new life does not know the group: whoever asks it tells it, whenever that is. */
@@ -318,17 +318,10 @@ static void test_a_new_life_is_told_of_the_group(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        struct cop_sim_script script;
-        struct cop_sim_report report;
-        char message[200] = "";
-        assert_int_equal(
-            cop_sim_script_parse(texts[i], &script, message, sizeof(message)), 0);
-        assert_int_equal(cop_sim_script_run(&script, &report), 0);
-        assert_string_equal(report.failure, "");
+        uint64_t answered = run_script(texts[i]);
         /* Of the others nobody is missing. */
         if (i >= 2)
-            assert_int_equal(report.answered, 6);
-        cop_sim_script_free(&script);
+            assert_int_equal(answered, 6);
     }
 }
 
