@@ -296,7 +296,7 @@ const char *cop_group_name(const struct cop_node *node, uint64_t group);
 /* What a group is called on the wire: 16 bytes of a cryptographic digest over its service and
  * its ordered members and tags. COP_ENOENT. */
 int cop_group_digest(const struct cop_node *node, uint64_t group, uint8_t out[16]);
-/* How many groups this node keeps anything of. */
+/* How many groups this node knows; not one whose last broadcast it has answered. */
 uint32_t cop_node_groups(const struct cop_node *node);
 /* How many calls: nothing may stay for ever. */
 uint32_t cop_node_calls(const struct cop_node *node);

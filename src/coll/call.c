@@ -316,7 +316,7 @@ void cop__call_end(struct cop_node *node, struct cop__call *call, int status)
     if (call->sweep)
         cop__sweep_set_user(call->sweep, NULL);
     if (call->head.kind == CALL_END || (call->head.flags & COP_BCAST_LAST))
-        cop__group_forget(node, &call->head);
+        cop__group_forget(node, &call->head, call->sweep && !call->is_root);
 }
 
 /* ---- running it ------------------------------------------------------------------ */

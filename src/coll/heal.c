@@ -217,9 +217,15 @@ static void on_outcome(struct cop_node *node, struct cop__sweep *sweep, int stat
     end_call(node, sweep, status ? status : COP_EABORTED);
 }
 
+/* Nobody can refuse any more because it does not know the group: see give_definition. */
 static void on_end(struct cop_node *node, struct cop__sweep *sweep)
 {
+    struct cop__head head;
     end_call(node, sweep, COP_ELOST);
+    if (cop__colls(node)->groups &&
+        cop__head_decode(cop__sweep_request(sweep), &head) == 0 &&
+        (head.flags & COP_BCAST_LAST))
+        cop__group_forget(node, &head, false);
 }
 
 /* ---- who cannot take part -------------------------------------------------------- */

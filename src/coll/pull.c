@@ -423,11 +423,27 @@ static void judge_service(struct cop_node *node, struct cop__bulk *bulk)
     }
 }
 
+/*
+ * K12, without HEAL: a source that stands still, and is not known to be dead, is not pulled from for
+ * ever. It may itself wait for a taker, and its source for another: each has as long as the root gives
+ * to the deepest, so twice that is longer than anybody waits who is going to be served.
+ */
+static void judge_source(struct cop_node *node, struct cop__bulk *bulk)
+{
+    cop_rank top = cop_tree_root(cop__bulk_tree(bulk));
+    cop_time allowed = 2 * (cop__bulk_stall(bulk, top) + bulk->call->service_ns);
+    if (bulk->call->sweep || cop__bulk_is_root(bulk) || bulk->have == bulk->count ||
+        node->now - bulk->moved < allowed)
+        return;
+    cop__bulk_fail(node, bulk, COP_ETIMEDOUT, cop__bulk_place_of(bulk, bulk->source));
+}
+
 void cop__bulk_retry(struct cop_node *node, struct cop__bulk *bulk)
 {
     if (bulk->call->sweep)
         drop_stalled(node, bulk);
     judge_service(node, bulk);
+    judge_source(node, bulk);
     if (cop__bulk_is_root(bulk) || bulk->have == bulk->count || bulk->status ||
         node->now - bulk->moved < COP__BULK_RETRY)
         return;

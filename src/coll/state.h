@@ -32,6 +32,7 @@ struct cop__group {
     bool lazy;                  /* its definition rides with calls */
     bool populated;             /* everybody has the definition, as far as is known */
     bool ending;                /* by me: no more broadcasts */
+    bool over;                  /* and kept for who comes back to the last one */
     uint32_t calls;             /* broadcasts of mine that are under way */
     cop_time lost_at;           /* its creator is suspect since; NEVER: it is not */
 };
@@ -203,8 +204,10 @@ static inline struct cop__colls *cop__colls(const struct cop_node *node)
     return cop__layer_state(node, COP__SLOT_COLL);
 }
 
-/* The group of a call ends with it, for this member. */
-void cop__group_forget(struct cop_node *node, const struct cop__head *head);
+/* The group of a call ends with it, for this member; but who may yet be asked what the group is
+ * (K2) keeps it for that. */
+void cop__group_forget(struct cop_node *node, const struct cop__head *head,
+                       bool may_be_asked);
 /* The one in the table that a call names; NULL. */
 struct cop__group *cop__group_of_head(const struct cop_node *node,
                                       const struct cop__head *head);

@@ -225,11 +225,14 @@ struct cop__group *cop__group_of_head(const struct cop_node *node,
     return group;
 }
 
-COP__APART void cop__group_forget(struct cop_node *node, const struct cop__head *head)
+COP__APART void cop__group_forget(struct cop_node *node, const struct cop__head *head,
+                                  bool may_be_asked)
 {
     struct cop__group *group =
         head->origin == GROUP_REGULAR ? cop__group_of_head(node, head) : NULL;
-    if (group)
+    if (group && may_be_asked && head->kind != CALL_END)
+        group->over = true;
+    else if (group)
         cop__group_drop(node, group);
 }
 
@@ -439,5 +442,9 @@ int cop_group_digest(const struct cop_node *node, uint64_t group, uint8_t out[16
 
 uint32_t cop_node_groups(const struct cop_node *node)
 {
-    return cop__colls(node)->group_count;
+    uint32_t count = 0;
+    for (const struct cop__group *group = cop__colls(node)->groups; group;
+         group = group->next)
+        count += !group->over;
+    return count;
 }
