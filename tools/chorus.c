@@ -58,11 +58,22 @@ static void note_recovery(struct chorus *chorus, struct cop_run *run, uint64_t s
     atomic_store(&note->adopted, info.recovery.adopted);
 }
 
+static void note_heard(struct chorus *chorus, const struct cop_stream_event *event)
+{
+    const struct chorus_config *config = &chorus->config;
+    struct chorus_note *note = &chorus->notes[config->self];
+    bool is_next = event->wave == atomic_fetch_add(&note->heard, 1) + 1;
+    if (!is_next || !config->is_right(config->context, config->self, event))
+        atomic_fetch_add(&note->wrong, 1);
+}
+
 static void on_stream(void *context, struct cop_run *run, uint64_t stream,
                       const struct cop_stream_event *event)
 {
     struct chorus *chorus = context;
     uint64_t way = stream % 3;
+    if (event->kind == COP_STREAM_DOWN && chorus->config.is_right != NULL)
+        note_heard(chorus, event);
     if (event->kind == COP_STREAM_OPENED)
         note_opened(chorus, stream, event->wave);
     else if (event->kind == COP_STREAM_ROOM)
@@ -252,6 +263,12 @@ uint64_t chorus_began(const struct chorus *chorus, cop_id id)
 {
     uint64_t first = atomic_load(&chorus->notes[id].began);
     return first > 0 ? first - 1 : 0;
+}
+
+uint64_t chorus_heard(const struct chorus *chorus, cop_id id, uint64_t *wrong)
+{
+    *wrong = atomic_load(&chorus->notes[id].wrong);
+    return atomic_load(&chorus->notes[id].heard);
 }
 
 bool chorus_has_begun(const struct chorus *chorus, cop_id id)

@@ -32,6 +32,10 @@ struct chorus_config {
     uint64_t waves; /* packets that each back-end gives to a stream of BURST or FLUSH */
     /* The packet of a wave: at most CHORUS_PACKET_MAX bytes, and how many. */
     uint32_t (*packet)(cop_id id, uint64_t wave, uint8_t *out);
+    /* Whether a packet that came down is right; NULL: nobody asks. */
+    bool (*is_right)(const void *context, cop_id id,
+                     const struct cop_stream_event *event);
+    const void *context;
     /* A member that is the front-end until it is killed, and takes what comes; NONE: nobody. */
     cop_id opener;
     struct cop_stream_options options; /* with which it opens */
@@ -44,6 +48,8 @@ struct chorus_note {
     /* The number of its first packet: a process that is late may find that there have been
      * waves. 0: it has yet to hear of the stream. */
     _Atomic uint64_t began;
+    _Atomic uint64_t heard,
+        wrong; /* packets that came down; of them, not as they should */
     _Atomic cop_time lost, asked, adopted; /* its last recovery */
 };
 
@@ -71,6 +77,9 @@ bool chorus_lives(const struct chorus *chorus, cop_id id);
  * its first. */
 uint64_t chorus_given(const struct chorus *chorus, cop_id id);
 uint64_t chorus_began(const struct chorus *chorus, cop_id id);
+/* Packets that came down to it; `wrong`: those that were not right, and one that came twice or not
+ * in order. */
+uint64_t chorus_heard(const struct chorus *chorus, cop_id id, uint64_t *wrong);
 /* Whether it was told of the stream, so that chorus_began() is known. A wave that covers it may
  * be here before it was. */
 bool chorus_has_begun(const struct chorus *chorus, cop_id id);

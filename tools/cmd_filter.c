@@ -26,6 +26,7 @@ static void list_json(const struct cop_filter *filter, const char *origin)
     json_put_string(&json, "state", filter->state);
     json_put_bool(&json, "idempotent", filter->flags & COP_FILTER_IDEMPOTENT);
     json_put_bool(&json, "cumulative", filter->flags & COP_FILTER_CUMULATIVE);
+    json_put_bool(&json, "down", filter->flags & COP_FILTER_DOWN);
     json_put_string(&json, "origin", origin);
     json_end_object(&json);
 }
@@ -36,9 +37,10 @@ static void list_one(const struct cop_filter *filter, const char *origin, bool a
         list_json(filter, origin);
         return;
     }
-    printf("%-10s %c%c  %s\n", filter->name,
+    printf("%-10s %c%c%c  %s\n", filter->name,
            filter->flags & COP_FILTER_IDEMPOTENT ? 'i' : '-',
-           filter->flags & COP_FILTER_CUMULATIVE ? 'c' : '-', filter->about);
+           filter->flags & COP_FILTER_CUMULATIVE ? 'c' : '-',
+           filter->flags & COP_FILTER_DOWN ? 'd' : '-', filter->about);
 }
 
 static int list(const char *path, bool as_json)

@@ -12,7 +12,7 @@
 
 struct options {
     uint64_t members, arity, waves, window;
-    const char *kills, *when, *key_file;
+    const char *kills, *when, *down, *key_file;
     bool as_json;
 };
 
@@ -57,6 +57,10 @@ static void print_json(const struct trial_config *config,
     json_put_bool(&json, "exact", result->is_exact);
     json_put_u64(&json, "kept", result->kept);
     json_put_u64(&json, "given_by_dead", result->lost_most);
+    json_put_string(&json, "down", config->down);
+    json_put_u64(&json, "packets_down", result->sent);
+    json_put_u64(&json, "given_down", result->given);
+    json_put_u64(&json, "wrong_down", result->given_wrong);
     json_put_u64(&json, "elapsed_ns", result->elapsed_ns);
     json_key(&json, "kills");
     json_begin_array(&json);
@@ -99,6 +103,10 @@ static void print_text(const struct trial_config *config,
         printf("; the dead gave %" PRIu64 " packets, and %" PRIu64 " of them are in it",
                result->lost_most, result->kept);
     putchar('\n');
+    if (config->down != NULL)
+        printf("%-9s %" PRIu64 " packets through %s; the living were given %" PRIu64
+               ", of all %" PRIu64 " were wrong\n",
+               "down", result->sent, config->down, result->given, result->given_wrong);
     for (uint32_t i = 0; i < result->kill_count; i++)
         print_kill(&result->kills[i]);
 }
@@ -131,6 +139,7 @@ static int run(enum trial_kind kind, const struct options *options)
                                         .window = (uint32_t)options->window,
                                         .kills = options->kills,
                                         .when = when,
+                                        .down = options->down,
                                         .key_file = options->key_file};
     int code = trial_run(&config, &result);
     if (code)
@@ -160,6 +169,8 @@ int cmd_stream(int argc, char **argv)
          0},
         {0, "when", "WHEN", "waves, start or recovery: waves", ARGS_TEXT, &got.when, 0,
          0},
+        {0, "down", "FILTER", "packets down, too: scatter, select or path", ARGS_TEXT,
+         &got.down, 0, 0},
         {0, "key", "FILE", "encrypt with this key (coppice key new)", ARGS_TEXT,
          &got.key_file, 0, 0},
         {0, "json", NULL, "one object: coppice.stream.v1", ARGS_FLAG, &got.as_json, 0,
@@ -183,7 +194,11 @@ int cmd_stream(int argc, char **argv)
             "opened, --when recovery: all while those below the first look for a "
             "parent.\n"
             "What comes out is compared with what was\n"
-            "given, to the unit. Exit code 1 if it is not that.",
+            "given, to the unit. With --down this process also sends a packet for "
+            "each\n"
+            "wave, and each back-end compares what a filter down gives it of these "
+            "with\n"
+            "what it must by its place. Exit code 1 if anything is not that.",
         .options = options,
         .least = 1,
         .most = 1,

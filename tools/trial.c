@@ -4,6 +4,7 @@
 #include "chorus.h"
 #include "commands.h"
 #include "say.h"
+#include "trial_down.h"
 
 #include <coppice/error.h>
 #include <coppice/filter.h>
@@ -24,12 +25,15 @@ struct trial {
     struct trial_result *result;
     struct chorus chorus;
     struct cop_tree tree;
+    struct trial_down down;
     bool is_killed[TRIAL_MEMBERS_MAX];
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     /* With the mutex. */
-    uint64_t wave; /* the last that came out */
+    uint64_t wave;    /* the last that came out */
+    uint64_t reached; /* the last packet down that has come to all */
     uint64_t counts[TRIAL_MEMBERS_MAX];
+    bool is_out; /* all waves are */
     bool is_done, is_closed;
     int status;
 };
@@ -192,6 +196,13 @@ static void wait_for_beginners(struct trial *trial)
             nanosleep(&pause, NULL);
 }
 
+/* With the mutex: all is out, and all packets down have come to all. */
+static bool is_over(const struct trial *trial)
+{
+    return trial->is_out &&
+           (trial->down.filter == NULL || trial->reached >= trial->config->waves);
+}
+
 static void on_output(struct trial *trial, const struct cop_stream_event *event,
                       const struct cop_buf *result)
 {
@@ -214,11 +225,34 @@ static void on_output(struct trial *trial, const struct cop_stream_event *event,
         memcpy(trial->counts, counts, sizeof counts);
         note_recovery(out, event->wave);
     }
-    trial->is_done = event->complete && event->wave == config->waves;
+    trial->is_out = event->complete && event->wave == config->waves;
+    trial->is_done = is_over(trial);
     pthread_cond_broadcast(&trial->changed);
     pthread_mutex_unlock(&trial->mutex);
     if (config->on_wave != NULL)
         config->on_wave(config->context, event->wave, total, event->complete);
+}
+
+/* One for each wave that is out, as far as there is room. */
+static void send_down(struct trial *trial, struct cop_run *run, uint64_t stream)
+{
+    uint8_t packet[TRIAL_DOWN_MAX];
+    uint64_t *sent = &trial->result->sent;
+    while (*sent < trial->wave) {
+        uint32_t length = trial_down_packet(&trial->down, *sent + 1, packet);
+        if (cop_stream_multicast(run, stream, packet, length) != 0)
+            return;
+        ++*sent;
+    }
+}
+
+static void on_reached(struct trial *trial, uint64_t number)
+{
+    pthread_mutex_lock(&trial->mutex);
+    trial->reached = number;
+    trial->is_done = is_over(trial);
+    pthread_cond_broadcast(&trial->changed);
+    pthread_mutex_unlock(&trial->mutex);
 }
 
 static void on_told(void *context, struct cop_run *run, uint64_t stream,
@@ -234,6 +268,10 @@ static void on_told(void *context, struct cop_run *run, uint64_t stream,
             cop_buf_unref(result);
         }
     }
+    if (event->kind == COP_STREAM_REACHED)
+        on_reached(trial, event->wave);
+    if (trial->down.filter != NULL && event->kind != COP_STREAM_CLOSED && error == 0)
+        send_down(trial, run, stream);
     if (event->kind != COP_STREAM_CLOSED && error == 0)
         return;
     pthread_mutex_lock(&trial->mutex);
@@ -408,17 +446,19 @@ static void strike(struct trial *trial, struct trial_kill *one)
     pthread_mutex_unlock(&trial->mutex);
 }
 
-static struct cop_stream_options options_of(const struct trial_config *config,
-                                            bool is_kept)
+static struct cop_stream_options options_of(const struct trial *trial, bool is_kept)
 {
     static const char *const filters[] = {"sum", "union", "levels"};
-    return (struct cop_stream_options){
+    const struct trial_config *config = trial->config;
+    struct cop_stream_options options = {
         .number = CHORUS_STREAM,
         .filter = filters[config->kind],
         .type = config->kind == TRIAL_UNION ? "u64" : "u64[]",
         .params = config->kind == TRIAL_LEVELS ? "sum@1,max" : "",
         .flags = COP_STREAM_LEAVES | (is_kept ? COP_STREAM_KEEP : 0),
         .window = config->window};
+    trial_down_open(&trial->down, &options);
+    return options;
 }
 
 /* The front-end is another process at first, and is killed when all have begun. */
@@ -472,7 +512,7 @@ static int run_stream(struct trial *trial)
 {
     struct trial_result *result = trial->result;
     bool moves = result->kill_count > 0 && strcmp(result->kills[0].what, "front") == 0;
-    struct cop_stream_options options = options_of(trial->config, moves);
+    struct cop_stream_options options = options_of(trial, moves);
     uint32_t first = moves ? 1 : 0;
     int code = moves ? lose_first_front(trial, &result->kills[0]) : 0;
     if (code)
@@ -486,6 +526,44 @@ static int run_stream(struct trial *trial)
         strike(trial, &result->kills[i]);
     }
     return wait_for(trial, 0) ? 0 : explain(trial);
+}
+
+static bool is_right(const void *context, cop_id id,
+                     const struct cop_stream_event *event)
+{
+    return trial_down_is_right(&((const struct trial *)context)->down, id, event);
+}
+
+/* A member says that it has a packet before its program is told of it; that is soon. */
+static void wait_for_the_last(const struct trial *trial)
+{
+    struct timespec pause = {0, 1000000};
+    uint64_t wrong;
+    for (cop_id id = 0; id < trial->config->n; id++)
+        for (uint32_t turns = 0;
+             !trial->is_killed[id] && trial_down_is_for(&trial->down, id) &&
+             turns < PATIENCE_S * 1000 &&
+             chorus_heard(&trial->chorus, id, &wrong) < trial->result->sent;
+             turns++)
+            nanosleep(&pause, NULL);
+}
+
+/* All packets came to all who live and for whom they are. */
+static bool judge_down(struct trial *trial)
+{
+    struct trial_result *result = trial->result;
+    bool is_good = true;
+    wait_for_the_last(trial);
+    for (cop_id id = 0; id < trial->config->n; id++) {
+        uint64_t wrong, heard = chorus_heard(&trial->chorus, id, &wrong);
+        result->given_wrong += wrong;
+        if (trial->is_killed[id])
+            continue;
+        result->given += heard;
+        is_good = is_good &&
+                  heard == (trial_down_is_for(&trial->down, id) ? result->sent : 0);
+    }
+    return is_good && result->given_wrong == 0;
 }
 
 /* What should be: all of the living, and of the dead the packets that are in. */
@@ -512,7 +590,8 @@ static void judge(struct trial *trial)
                                 ? count - began
                                 : sum_of(id, count) - sum_of(id, began);
     }
-    result->is_exact = is_good && result->expected == result->total;
+    result->is_exact = is_good && result->expected == result->total &&
+                       (trial->down.filter == NULL || judge_down(trial));
 }
 
 static int run_trial(struct trial *trial)
@@ -528,7 +607,9 @@ static int run_trial(struct trial *trial)
                                    .waves = config->waves,
                                    .packet = packets[config->kind],
                                    .opener = COP_ID_NONE,
-                                   .options = options_of(config, true)};
+                                   .is_right = config->down ? is_right : NULL,
+                                   .context = trial,
+                                   .options = options_of(trial, true)};
     snprintf(shape, sizeof shape, "kary:%" PRIu32, config->arity);
     int code = read_kills(trial);
     if (code)
@@ -563,7 +644,10 @@ int trial_run(const struct trial_config *config, struct trial_result *out)
     pthread_cond_init(&trial->changed, NULL);
     int code =
         error ? fail(EXIT_USAGE, "stream: no tree of arity %" PRIu32, config->arity)
-              : run_trial(trial);
+        : !trial_down_init(&trial->down, config->down, &trial->tree)
+            ? fail(EXIT_USAGE, "stream: --down takes scatter, select or path, not '%s'",
+                   config->down)
+            : run_trial(trial);
     pthread_mutex_destroy(&trial->mutex);
     pthread_cond_destroy(&trial->changed);
     free(trial);

@@ -32,6 +32,9 @@ struct trial_config {
      * with + between them; commas between. "": nobody. */
     const char *kills;
     enum trial_when when;
+    /* A filter down, through which a packet goes for each wave: scatter, select or path; NULL: none,
+     * and no packets. */
+    const char *down;
     const char *key_file; /* TLS; NULL: in clear */
     /* For whoever looks on, from another thread; may be NULL. */
     void (*on_wave)(void *context, uint64_t wave, uint64_t total, bool is_complete);
@@ -59,6 +62,9 @@ struct trial_result {
     uint64_t total, expected; /* in the end: the sum, or how many numbers */
     uint64_t kept,
         lost_most; /* packets of the dead that are in; and that they gave, at most */
+    uint64_t sent,
+        given; /* packets down; and how many came to those who live, of all */
+    uint64_t given_wrong; /* of them: not what they should be */
     bool is_exact;
     cop_time elapsed_ns;
     struct trial_kill kills[TRIAL_KILLS_MAX];

@@ -29,6 +29,13 @@
  *   join(a, diff(join(a, b), a)) = join(a, b)
  *   join(empty, a) = a, and check takes exactly those bytes for which this is so
  *
+ * A *filter down* (COP_FILTER_DOWN) has only init and this, for packets of the front-end:
+ *
+ *   down    what becomes of a packet at one place of its way to a back-end
+ *
+ * It is called for each place from the top to the back-end itself, each time with what came out
+ * above it, and what comes out last is what the back-end is given.
+ *
  * Functions keep nothing between calls, ask neither clock nor chance, and give the same
  * bytes on every machine. They write to `out` with cop_filter_put, and return 0 or a code:
  * COP_EINVAL (a packet or parameter that is not for it, states of different parameters),
@@ -76,8 +83,26 @@ enum cop_filter_flag {
      * that all of them can be kept in one. A filter without it is for the packets of one
      * wave. */
     COP_FILTER_CUMULATIVE = 2,
+    /* A filter down: it has `init` and `down`, and none of the other functions. Only then is
+     * `down` looked at, so that tables without it, as they were before, can still be used. */
+    COP_FILTER_DOWN = 4,
 };
-#define COP_FILTER_FLAGS_ALL 3u
+#define COP_FILTER_FLAGS_ALL 7u
+
+/*
+ * Where a packet of the front-end is on its way down. The way is that of the tree that was planned
+ * when the stream was opened, whoever carries the packet by now; who came later is taken to hang
+ * below the top. The library may know more of it tomorrow, behind what is here.
+ */
+struct cop_place {
+    cop_id id;      /* who is at this place */
+    cop_id leaf;    /* the back-end for which it is */
+    uint32_t level; /* steps below the top */
+    uint32_t depth; /* the level of the back-end: there it is the last place */
+    /* Which of the planned back-ends it is, in the order of their ids, and how many there are.
+     * One that came later has `count` or more. */
+    uint32_t index, count;
+};
 
 struct cop_filter {
     uint32_t abi;      /* COP_FILTER_ABI */
@@ -86,9 +111,10 @@ struct cop_filter {
     const char *about; /* one line for a list */
     const char
         *state; /* what its states are, e.g. "sum/1": changes when their bytes do */
-    const char *inputs;  /* types that it takes, blanks between; "any": all */
-    const char *outputs; /* type of the result for each of these */
-    const char *params;  /* an example of parameters that do, for checks; may be NULL */
+    const char *inputs; /* types that it takes, blanks between; "any": all */
+    const char
+        *outputs; /* type of the result for each of these; of filters down: NULL */
+    const char *params; /* an example of parameters that do, for checks; may be NULL */
 
     /* `params` is "name=value,name=value"; "" takes the defaults. */
     int (*init)(const char *type, const char *params, struct cop_filter_out *out);
@@ -102,6 +128,11 @@ struct cop_filter {
      * take every value of its type. The same words make the same packet; zeros a small one. */
     int (*sample)(const char *type, const uint64_t *words, uint32_t count,
                   struct cop_filter_out *out);
+    /* With COP_FILTER_DOWN only; `ready` is what init has written. What it writes is of the type
+     * of the packet, whose `wave` is its number. COP_ENOENT: it goes no further, and the back-end is
+     * not given it. */
+    int (*down)(struct cop_span ready, const struct cop_place *place,
+                const struct cop_packet *packet, struct cop_filter_out *out);
 };
 
 /*
@@ -167,7 +198,8 @@ const struct cop_filter *cop_filter_at(uint32_t index);
  * a sentence for a person; it may be NULL.
  */
 int cop_filter_valid(const struct cop_filter *filter, const char **why);
-/* The type of results for a type of packets; NULL if the filter does not take these. */
+/* The type of results for a type of packets, of filters down the same; NULL if the filter does
+ * not take these. */
 const char *cop_filter_output(const struct cop_filter *filter, const char *type,
                               char room[COP_FILTER_NAME_MAX + 1]);
 
@@ -198,6 +230,13 @@ int cop_filter_check(const struct cop_filter *filter, const struct cop_buf *empt
 /* What a state says, of the type that cop_filter_output names. */
 int cop_filter_result(const struct cop_filter *filter, const char *type,
                       const struct cop_buf *state, struct cop_buf **out);
+/* Of a filter down, for which all of the above are COP_EINVAL: what it makes of parameters. */
+int cop_filter_ready(const struct cop_filter *filter, const char *type,
+                     const char *params, struct cop_buf **out);
+/* What becomes of a packet at a place. COP_ENOENT: it goes no further. */
+int cop_filter_down(const struct cop_filter *filter, const struct cop_buf *ready,
+                    const struct cop_place *place, const struct cop_packet *packet,
+                    struct cop_buf **out);
 
 /*
  * Are these parameters of the filter `levels`, for packets of that type? COP_EINVAL; `why` gets a

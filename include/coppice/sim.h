@@ -228,6 +228,9 @@ struct cop_sim_stream {
     cop_time gap_ns;     /* at most, between one and the next packet, by the seed */
     cop_time lag_ns;     /* at most, until the front-end takes an output */
     uint32_t downs;      /* packets of the front-end */
+    /* A filter of the library for these, of which a checker knows what it must give: scatter, select
+     * or path, of bytes; "": none. And its parameters. */
+    char down[COP_SIM_FILTER_NAME], down_params[COP_SIM_FILTER_PARAMS];
     /* Streams beside it, the same, opened later. Every second is in a network of its own, and of
      * each two one is closed when it is through. */
     uint32_t others;
@@ -436,8 +439,8 @@ uint64_t cop_sim_node_bytes(const struct cop_sim *sim);
  *   at T go-on A
  *   agree early [count K] [window W] [gap T] [timeout T] [groups K] [keep-tree]
  *   [promote] [free] [plain] (see struct cop_sim_agree)
- *   stream FILTER [waves K] [window W] [gap T] [lag T] [downs K] [timeout T] [none] [leaves]
- *   [withdraw] [single] [fragile] [others K] [closes] [mortal] (see struct cop_sim_stream)
+ *   stream FILTER [params P] [waves K] [window W] [gap T] [lag T] [downs K] [down FILTER [of P]]
+ *   [timeout T] [none] [leaves] [withdraw] [single] [fragile] [others K] [closes] [mortal] (see struct cop_sim_stream)
  *   start 12 (members at the start; the other nodes are places for who joins)  flags
  *   codec cut buggify quiet net constant 10us | net loggp L o g G_ps | net torus L hop
  *   [XxYxZ] [shuffle] | net switch L service_ns [ports P] [byte G_ps] | net recorded

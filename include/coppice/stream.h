@@ -72,6 +72,13 @@ struct cop_stream_options {
     cop_time timeout_ns;
     uint32_t flags;
     uint32_t window; /* so many waves a back-end may be ahead of the front-end */
+    /* Name of a filter down, for packets of the front-end; type of these (NULL: "bytes"), and
+     * parameters (NULL: ""). A back-end is given what it makes of a packet at each place of the way
+     * of the tree of now, from the top to the back-end, whoever carries it by then (T21). NULL: none.
+     * COP_EINVAL where the view's shape is a table, and the network has none of its own. */
+    const char *down;
+    const char *down_type;
+    const char *down_params;
     /* What cop_node_stream said of it where it was open before; NULL: nothing. A root that has not
      * heard of it, for it is a new life, then opens it as it was, and not anew. */
     const struct cop_buf *definition;
@@ -87,8 +94,10 @@ enum cop_stream_event_kind {
     COP_STREAM_OPENED = 1,
     COP_STREAM_CLOSED = 2,
     COP_STREAM_ROOM = 3, /* after COP_EAGAIN: another packet may be given */
-    COP_STREAM_DOWN =
-        4, /* `bytes` of the front-end, to every back-end once, in order */
+    /* `bytes` of the front-end, to every back-end once, in order. With a filter down: what that
+     * makes of them, to those for whom it makes something. If it fails there are none, and `status`
+     * says why: COP_EBUG it broke its word, COP_EINVAL it does not take such a packet. */
+    COP_STREAM_DOWN = 4,
     /* To the front-end: a state. */
     COP_STREAM_OUTPUT = 5,
     /* To the front-end: all back-ends have its packets up to number `wave`. */
@@ -111,7 +120,8 @@ struct cop_stream_event {
     cop_id root;
     const void *bytes; /* borrowed */
     uint32_t length;
-    int status; /* CLOSED: why; 0: somebody closed it, or (a back-end) that is not known */
+    int status; /* CLOSED: why; 0: somebody closed it, or (a back-end) that is not known.
+                   DOWN: of the filter down */
 };
 /* COP_EMALFORMED. */
 int cop_stream_event(const struct cop_buf *result, struct cop_stream_event *out);
@@ -136,8 +146,9 @@ struct cop_stream_recovery {
 /* For tests and tools: what a node holds of a stream. */
 struct cop_stream_info {
     const struct cop_filter *filter;
-    const char *type;                 /* of packets; borrowed until the next step */
-    const struct cop_buf *definition; /* what it is, as bytes; the same */
+    const struct cop_filter *down_filter; /* NULL: none */
+    const char *type;                     /* of packets; borrowed until the next step */
+    const struct cop_buf *definition;     /* what it is, as bytes; the same */
     const struct cop_buf
         *empty;          /* the state of nothing, with the parameters; the same */
     uint64_t wave;       /* of the last state that it made */
@@ -246,8 +257,9 @@ int cop_stream_result(struct cop_run *run, uint64_t stream,
                       const struct cop_stream_event *event, struct cop_buf **out);
 
 /*
- * Bytes from the front-end to every back-end, once and in order. Copied. COP_EAGAIN: as many
- * as the window have not come to all; again after REACHED. COP_ETOOBIG; COP_ENOENT.
+ * Bytes from the front-end to every back-end, once and in order; or what the filter down makes of
+ * them. Copied. COP_EAGAIN: as many as the window have not come to all; again after REACHED.
+ * COP_EINVAL: they are not of the `down_type` with which it was opened here; COP_ETOOBIG; COP_ENOENT.
  */
 int cop_stream_multicast(struct cop_run *run, uint64_t stream, const void *bytes,
                          size_t length);

@@ -11,6 +11,11 @@ static struct cop_span span_of(const struct cop_buf *buf)
     return (struct cop_span){buf->data, buf->length};
 }
 
+static bool goes_down(const struct cop_filter *filter)
+{
+    return filter->flags & COP_FILTER_DOWN;
+}
+
 /* ---- tables ---------------------------------------------------------------------- */
 
 static bool name_is_good(const char *name)
@@ -26,16 +31,27 @@ static bool types_are_good(const struct cop_filter *filter)
 {
     for (uint32_t i = 0;; i++) {
         struct cop_span in = cop__type_at(filter->inputs, i);
-        struct cop_span out = cop__type_at(filter->outputs, i);
+        struct cop_span out = goes_down(filter) ? in : cop__type_at(filter->outputs, i);
         struct cop__type type;
         if (in.length == 0 || out.length == 0)
             return i > 0 && in.length == out.length;
         bool any = in.length == 3 && memcmp(in.bytes, "any", 3) == 0;
         if (!any && cop__type_parse((const char *)in.bytes, in.length, &type))
             return false;
-        if (cop__type_parse((const char *)out.bytes, out.length, &type))
+        if (!goes_down(filter) &&
+            cop__type_parse((const char *)out.bytes, out.length, &type))
             return false;
     }
+}
+
+static bool has_its_functions(const struct cop_filter *filter)
+{
+    bool goes_up =
+        filter->lift || filter->join || filter->diff || filter->check || filter->result;
+    if (goes_down(filter))
+        return filter->init && filter->down && !goes_up;
+    return filter->init && filter->lift && filter->join && filter->diff &&
+           filter->check && filter->result;
 }
 
 int cop_filter_valid(const struct cop_filter *filter, const char **why)
@@ -53,25 +69,39 @@ int cop_filter_valid(const struct cop_filter *filter, const char **why)
     if (filter->flags & ~COP_FILTER_FLAGS_ALL)
         return COP_EINVAL;
     *why = "its inputs and outputs are not two lists of types, of the same length";
-    if (!filter->inputs || !filter->outputs || !types_are_good(filter))
+    if (!filter->inputs || (!filter->outputs && !goes_down(filter)) ||
+        !types_are_good(filter))
         return COP_EINVAL;
-    *why = "one of its functions is missing";
-    if (!filter->init || !filter->lift || !filter->join || !filter->diff ||
-        !filter->check || !filter->result)
+    *why = goes_down(filter) ? "a filter down has init and down, and no others"
+                             : "one of its functions is missing";
+    if (!has_its_functions(filter))
         return COP_EINVAL;
     *why = "";
     return 0;
 }
 
+/* The place of a type in the list of inputs; UINT32_MAX: it does not take that. */
+static uint32_t place_of(const struct cop_filter *filter, const char *type)
+{
+    return cop_type_valid(type)
+               ? UINT32_MAX
+               : cop__type_place(filter->inputs, type, (uint32_t)strlen(type));
+}
+
+static bool takes(const struct cop_filter *filter, const char *type)
+{
+    return place_of(filter, type) != UINT32_MAX;
+}
+
 const char *cop_filter_output(const struct cop_filter *filter, const char *type,
                               char room[COP_FILTER_NAME_MAX + 1])
 {
-    if (cop_type_valid(type))
-        return NULL;
-    uint32_t place = cop__type_place(filter->inputs, type, (uint32_t)strlen(type));
+    uint32_t place = place_of(filter, type);
     if (place == UINT32_MAX)
         return NULL;
-    struct cop_span word = cop__type_at(filter->outputs, place);
+    struct cop_span word = {(const uint8_t *)type, (uint32_t)strlen(type)};
+    if (!goes_down(filter))
+        word = cop__type_at(filter->outputs, place);
     if (word.length > COP_FILTER_NAME_MAX)
         return NULL;
     memcpy(room, word.bytes, word.length);
@@ -97,7 +127,8 @@ static int take_state(const struct cop_filter *filter, struct cop__sink *sink,
     error = cop__sink_take(sink, judged(error), &buf);
     if (error)
         return error;
-    if (!cop__filter_is_ours(filter) && filter->check(span_of(buf)) != 0) {
+    if (!cop__filter_is_ours(filter) && filter->check &&
+        filter->check(span_of(buf)) != 0) {
         cop_buf_unref(buf);
         return COP_EBUG;
     }
@@ -105,8 +136,8 @@ static int take_state(const struct cop_filter *filter, struct cop__sink *sink,
     return 0;
 }
 
-int cop_filter_init(const struct cop_filter *filter, const char *type,
-                    const char *params, struct cop_buf **out)
+static int init(const struct cop_filter *filter, const char *type, const char *params,
+                struct cop_buf **out)
 {
     char room[COP_FILTER_NAME_MAX + 1];
     struct cop__sink sink;
@@ -117,14 +148,19 @@ int cop_filter_init(const struct cop_filter *filter, const char *type,
     return take_state(filter, &sink, filter->init(type, params, &sink.out), out);
 }
 
+int cop_filter_init(const struct cop_filter *filter, const char *type,
+                    const char *params, struct cop_buf **out)
+{
+    return goes_down(filter) ? COP_EINVAL : init(filter, type, params, out);
+}
+
 int cop_filter_lift(const struct cop_filter *filter, const struct cop_buf *empty,
                     const struct cop_packet *packet, struct cop_buf **out)
 {
-    char room[COP_FILTER_NAME_MAX + 1];
     struct cop__sink sink;
     if (packet->data.length > COP_PACKET_MAX)
         return COP_ETOOBIG;
-    if (cop_filter_output(filter, packet->type, room) == NULL ||
+    if (goes_down(filter) || !takes(filter, packet->type) ||
         cop_type_check(packet->type, packet->data))
         return COP_EINVAL;
     cop__sink_init(&sink, COP_FILTER_STATE_MAX);
@@ -142,6 +178,8 @@ int cop_filter_join(const struct cop_filter *filter, struct cop_buf *a,
 {
     struct cop__sink sink;
     struct cop_buf *joined;
+    if (goes_down(filter))
+        return COP_EINVAL;
     cop__sink_init(&sink, COP_FILTER_STATE_MAX);
     int error = take_state(filter, &sink,
                            filter->join(span_of(a), span_of(b), &sink.out), &joined);
@@ -213,6 +251,8 @@ int cop_filter_diff(const struct cop_filter *filter, const struct cop_buf *now,
                     const struct cop_buf *old, struct cop_buf **out)
 {
     struct cop__sink sink;
+    if (goes_down(filter))
+        return COP_EINVAL;
     cop__sink_init(&sink, COP_FILTER_STATE_MAX);
     return take_state(filter, &sink,
                       filter->diff(span_of(now), span_of(old), &sink.out), out);
@@ -222,6 +262,8 @@ int cop_filter_check(const struct cop_filter *filter, const struct cop_buf *empt
                      struct cop_span state)
 {
     struct cop__sink sink;
+    if (goes_down(filter))
+        return COP_EINVAL;
     if (state.length > COP_FILTER_STATE_MAX)
         return COP_ETOOBIG;
     if (filter->check(state) != 0)
@@ -240,7 +282,7 @@ int cop_filter_result(const struct cop_filter *filter, const char *type,
     struct cop__sink sink;
     struct cop_buf *buf;
     const char *output = cop_filter_output(filter, type, room);
-    if (output == NULL)
+    if (output == NULL || goes_down(filter))
         return COP_EINVAL;
     cop__sink_init(&sink, COP_FILTER_STATE_MAX);
     int error = filter->result(span_of(state), &sink.out);
@@ -248,6 +290,38 @@ int cop_filter_result(const struct cop_filter *filter, const char *type,
     if (error)
         return error;
     if (cop_type_check(output, span_of(buf))) {
+        cop_buf_unref(buf);
+        return COP_EBUG;
+    }
+    *out = buf;
+    return 0;
+}
+
+/* ---- down ------------------------------------------------------------------------ */
+
+int cop_filter_ready(const struct cop_filter *filter, const char *type,
+                     const char *params, struct cop_buf **out)
+{
+    return goes_down(filter) ? init(filter, type, params, out) : COP_EINVAL;
+}
+
+int cop_filter_down(const struct cop_filter *filter, const struct cop_buf *ready,
+                    const struct cop_place *place, const struct cop_packet *packet,
+                    struct cop_buf **out)
+{
+    struct cop__sink sink;
+    struct cop_buf *buf;
+    if (packet->data.length > COP_PACKET_MAX)
+        return COP_ETOOBIG;
+    if (!goes_down(filter) || !takes(filter, packet->type) ||
+        cop_type_check(packet->type, packet->data))
+        return COP_EINVAL;
+    cop__sink_init(&sink, COP_PACKET_MAX);
+    int error = filter->down(span_of(ready), place, packet, &sink.out);
+    error = cop__sink_take(&sink, judged(error), &buf);
+    if (error)
+        return error;
+    if (cop_type_check(packet->type, span_of(buf))) {
         cop_buf_unref(buf);
         return COP_EBUG;
     }

@@ -24,7 +24,10 @@
     X(graph)                                                                           \
     X(stacks)                                                                          \
     X(hosts)                                                                           \
-    X(levels)
+    X(levels)                                                                          \
+    X(scatter)                                                                         \
+    X(select)                                                                          \
+    X(path)
 
 #define COP__FILTER_DECLARE(name) extern const struct cop_filter cop__filter_##name;
 COP__FILTERS(COP__FILTER_DECLARE)

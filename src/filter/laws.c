@@ -25,6 +25,7 @@ static const struct {
                          "the same in, the same out, and inputs stay as they are"},
     [COP__LAW_GROWTH] =
         {"growth", "64 equal waves are hardly larger than 8, for it says cumulative"},
+    [COP__LAW_DOWN] = {"down", "what goes on down is of the type that came in"},
 };
 
 const char *cop__law_name(enum cop__law law) { return laws[law].name; }
@@ -293,6 +294,54 @@ static void try_growth(struct trial *trial)
     cop_buf_unref(state);
 }
 
+/* ---- down ------------------------------------------------------------------------ */
+
+/* What becomes of it at one place, asked twice. NULL: it goes no further, or breaks a law. */
+static struct cop_buf *go_down(struct trial *trial, const struct cop_place *place,
+                               const struct cop_packet *packet)
+{
+    struct cop_buf *first = NULL, *second = NULL;
+    const struct cop_filter *filter = trial->filter;
+    int error = cop_filter_down(filter, trial->empty, place, packet, &first);
+    int again = cop_filter_down(filter, trial->empty, place, packet, &second);
+    if (error && error != COP_ENOENT && error != COP_EINVAL)
+        breaks(trial, COP__LAW_DOWN, error);
+    else if (again == COP_ENOMEM)
+        breaks(trial, COP__LAW_PURITY, again);
+    else if (error != again || (first && second && !is_same(first, second)))
+        breaks(trial, COP__LAW_PURITY, 0);
+    trial->skipped += error == COP_EINVAL;
+    cop_buf_unref(second);
+    return first;
+}
+
+/* Each packet along a way, to a leaf that is one of four, or came later. */
+static void send_packet(struct trial *trial, const struct cop__law_packet *packet)
+{
+    struct cop_place place = {.leaf = packet->leaf,
+                              .depth = packet->group,
+                              .index = packet->leaf,
+                              .count = 4};
+    struct cop_buf *bytes = NULL;
+    int error = cop__law_packet_make(trial->filter, trial->type, packet, &bytes);
+    if (error)
+        breaks(trial, COP__LAW_DOWN, error);
+    struct cop_buf *before = bytes ? cop_buf_copy(bytes->data, bytes->length) : NULL;
+    struct cop_buf *at = cop_buf_ref(bytes);
+    if (bytes && !before)
+        breaks(trial, COP__LAW_DOWN, COP_ENOMEM);
+    for (; at && place.level <= place.depth && goes_on(trial); place.level++) {
+        struct cop_packet whole = {trial->type, packet->leaf, packet->wave,
+                                   span_of(at)};
+        place.id = place.level == place.depth ? place.leaf : place.level;
+        struct cop_buf *below = go_down(trial, &place, &whole);
+        cop_buf_unref(at);
+        at = below;
+    }
+    cop_buf_unref(at);
+    must_be_same(trial, COP__LAW_PURITY, before, bytes);
+}
+
 /* ---- trying a case --------------------------------------------------------------- */
 
 static void (*const trials[COP__LAWS])(struct trial *trial) = {
@@ -309,11 +358,28 @@ static void say_law(const struct trial *trial, enum cop__law law)
         *trial->law_now = law;
 }
 
+static void run_down(struct trial *trial, const struct cop__law_case *script)
+{
+    say_law(trial, COP__LAW_DOWN);
+    for (uint32_t i = 0; i < script->count && goes_on(trial); i++)
+        send_packet(trial, &script->packets[i]);
+    say_law(trial, COP__LAW_NONE);
+}
+
+static bool is_down(const struct trial *trial)
+{
+    return trial->filter->flags & COP_FILTER_DOWN;
+}
+
 static void run(struct trial *trial, const struct cop__law_case *script)
 {
     trial->script = script;
     trial->broken = COP__LAW_NONE;
     trial->error = 0;
+    if (is_down(trial)) {
+        run_down(trial, script);
+        return;
+    }
     for (int i = 0; i < 3; i++)
         trial->state[i] = cop_buf_ref(trial->empty);
     say_law(trial, COP__LAW_LIFT);
@@ -453,7 +519,8 @@ static int make_empty(struct trial *trial, const char *params)
     cop__sink_init(&sink, COP_FILTER_STATE_MAX);
     int error = trial->filter->init(trial->type, params, &sink.out);
     error = cop__sink_take(&sink, error, &trial->empty);
-    if (error == 0 && trial->filter->check(span_of(trial->empty)) != 0)
+    if (error == 0 && !is_down(trial) &&
+        trial->filter->check(span_of(trial->empty)) != 0)
         error = COP_EMALFORMED;
     return error;
 }

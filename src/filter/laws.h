@@ -24,6 +24,7 @@ enum cop__law {
     COP__LAW_RESULT,     /* of the declared type */
     COP__LAW_PURITY,     /* the same in, the same out; inputs stay as they are */
     COP__LAW_GROWTH,     /* many waves are no larger than few, if it says so */
+    COP__LAW_DOWN,       /* filters down: of the type that came in, or it ends there */
     COP__LAWS
 };
 /* "grouping", and what it demands. */

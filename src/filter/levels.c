@@ -69,6 +69,8 @@ static const char *read_stage(struct cop_span *text, struct cop__stage *out)
     out->filter = cop_filter_find(name);
     if (!out->filter || cop__filter_is_levels(out->filter))
         return "a stage is not a filter of the library";
+    if (out->filter->flags & COP_FILTER_DOWN)
+        return "a stage is a filter down";
     if (read_byte(text, '(') &&
         (!read_word(text, ")", out->params, COP__LEVELS_PARAMS) ||
          out->params[0] == '\0' || !read_byte(text, ')')))

@@ -5,6 +5,7 @@
 #include "run/parts.h"
 #include "run/text.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -116,10 +117,25 @@ static void end_front(struct cop_run *run, struct cop__front *front)
     cop__front_over(run, front, status);
 }
 
+/* The node has no log. */
+static void name_failed_filter(struct cop_run *run, uint64_t stream,
+                               const struct cop_stream_event *event)
+{
+    struct cop_stream_info info;
+    if (cop_node_stream(cop__tcp_node(run->tcp), stream, &info) != 0 ||
+        info.down_filter == NULL)
+        return;
+    cop__log(&run->log, COP_LOG_WARN,
+             "stream %" PRIu64 ": the filter %s failed on packet %" PRIu64 ": %s",
+             stream, info.down_filter->name, event->wave, cop_strerror(event->status));
+}
+
 static void tell_back_end(struct cop_run *run, uint64_t stream,
                           const struct cop_stream_event *event)
 {
     bool was = run->is_in_callback;
+    if (event->kind == COP_STREAM_DOWN && event->status != 0 && run->tcp != NULL)
+        name_failed_filter(run, stream, event);
     if (run->settings.on_stream == NULL)
         return;
     run->is_in_callback = true;
@@ -414,6 +430,25 @@ struct opening {
     uint64_t number;
 };
 
+static const char *down_type_of(const struct cop_stream_options *options)
+{
+    return options->down_type ? options->down_type : "bytes";
+}
+
+static int check_down(const struct cop_run *run,
+                      const struct cop_stream_options *options)
+{
+    const struct cop_filter *filter = find_filter(run, options->down);
+    const char *params = options->down_params ? options->down_params : "";
+    struct cop_buf *ready;
+    int error = filter ? cop_filter_ready(filter, down_type_of(options), params, &ready)
+                       : COP_EINVAL;
+    if (error)
+        return error == COP_ENOMEM ? error : COP_EINVAL;
+    cop_buf_unref(ready);
+    return 0;
+}
+
 /* All that can be known here and now; the root looks again. */
 static int check_options(const struct cop_run *run,
                          const struct cop_stream_options *options,
@@ -437,7 +472,7 @@ static int check_options(const struct cop_run *run,
     if (error)
         return error == COP_ENOMEM ? error : COP_EINVAL;
     cop_buf_unref(empty);
-    return 0;
+    return options->down ? check_down(run, options) : 0;
 }
 
 static uint64_t make_number(struct cop_run *run)
@@ -445,6 +480,30 @@ static uint64_t make_number(struct cop_run *run)
     uint64_t seed = run->incarnation ^ (uint64_t)run->id << 40;
     uint64_t number = cop__mix64(cop__mix64(seed) + ++run->streams.made);
     return number ? number : 1;
+}
+
+/* Texts of the caller's, which may be gone when they are wanted again. */
+static void copy_texts(const struct cop_stream_options *from, struct cop__front *front)
+{
+    struct cop__stream_texts *texts = &front->texts;
+    struct cop_stream_options *to = &front->options;
+    memcpy(texts->filter, from->filter, strlen(from->filter));
+    memcpy(texts->type, from->type, strlen(from->type));
+    if (from->params != NULL)
+        memcpy(texts->params, from->params, strlen(from->params));
+    to->filter = texts->filter;
+    to->type = texts->type;
+    to->params = texts->params;
+    to->down_type = to->down_params = NULL;
+    if (from->down == NULL)
+        return;
+    memcpy(texts->down, from->down, strlen(from->down));
+    memcpy(texts->down_type, down_type_of(from), strlen(down_type_of(from)));
+    if (from->down_params != NULL)
+        memcpy(texts->down_params, from->down_params, strlen(from->down_params));
+    to->down = texts->down;
+    to->down_type = texts->down_type;
+    to->down_params = texts->down_params;
 }
 
 static struct cop__front *new_front(const struct opening *opening,
@@ -458,13 +517,7 @@ static struct cop__front *new_front(const struct opening *opening,
     front->options = *options;
     front->options.number = opening->number;
     front->options.window = options->window ? options->window : WINDOW;
-    memcpy(front->texts.filter, options->filter, strlen(options->filter));
-    memcpy(front->texts.type, options->type, strlen(options->type));
-    if (options->params != NULL)
-        memcpy(front->texts.params, options->params, strlen(options->params));
-    front->options.filter = front->texts.filter;
-    front->options.type = front->texts.type;
-    front->options.params = front->texts.params;
+    copy_texts(options, front);
     front->options.definition = NULL; /* this member has it, or nobody here */
     front->filter = filter;
     front->told = opening->told;
@@ -577,6 +630,10 @@ static int multicast(struct cop_run *run, void *argument)
     struct cop__front *front = cop__front_find(run, packet->stream);
     if (front == NULL || front->is_ending)
         return COP_ENOENT;
+    if (front->options.down != NULL &&
+        cop_type_check(front->options.down_type,
+                       (struct cop_span){packet->bytes, packet->length}) != 0)
+        return COP_EINVAL;
     if (front->given - front->reached >= front->options.window)
         return COP_EAGAIN;
     int error = keep_parcel(front, packet);

@@ -49,6 +49,39 @@ static struct cop__bytes text(const char *from)
                                (uint32_t)(from ? strlen(from) : 0)};
 }
 
+/* Of a filter down, behind all else: without one there is nothing, as it was before there were
+ * such. A desk that does not know of them takes what has one for no options. */
+static size_t way_size(const struct cop_stream_options *options)
+{
+    return options->down
+               ? 12 + (size_t)text(options->down).length +
+                     text(options->down_type).length + text(options->down_params).length
+               : 0;
+}
+
+static void put_way(struct cop__writer *writer,
+                    const struct cop_stream_options *options)
+{
+    if (options->down == NULL)
+        return;
+    cop__put_bytes(writer, text(options->down));
+    cop__put_bytes(writer, text(options->down_type));
+    cop__put_bytes(writer, text(options->down_params));
+}
+
+static void get_way(struct cop__reader *reader, struct cop__stream_texts *texts,
+                    struct cop_stream_options *out)
+{
+    if (reader->failed || reader->at == reader->end)
+        return;
+    cop__get_text(reader, texts->down, sizeof texts->down);
+    cop__get_text(reader, texts->down_type, sizeof texts->down_type);
+    cop__get_text(reader, texts->down_params, sizeof texts->down_params);
+    out->down = texts->down;
+    out->down_type = texts->down_type[0] ? texts->down_type : NULL;
+    out->down_params = texts->down_params;
+}
+
 struct cop_buf *cop__options_encode(const struct cop_stream_options *options)
 {
     struct cop__bytes filter = text(options->filter), type = text(options->type),
@@ -56,8 +89,8 @@ struct cop_buf *cop__options_encode(const struct cop_stream_options *options)
     if (options->definition != NULL)
         definition =
             (struct cop__bytes){options->definition->data, options->definition->length};
-    size_t size =
-        51 + (size_t)filter.length + type.length + params.length + definition.length;
+    size_t size = 51 + (size_t)filter.length + type.length + params.length +
+                  definition.length + way_size(options);
     struct cop_buf *buf = cop_buf_create(size);
     if (buf == NULL)
         return NULL;
@@ -74,6 +107,7 @@ struct cop_buf *cop__options_encode(const struct cop_stream_options *options)
     cop__put_bytes(&writer, type);
     cop__put_bytes(&writer, params);
     cop__put_bytes(&writer, definition);
+    put_way(&writer, options);
     COP_ASSERT(!writer.failed && writer.at == writer.end);
     return buf;
 }
@@ -94,6 +128,7 @@ int cop__options_decode(struct cop__bytes bytes, struct cop_stream_options *out,
     cop__get_text(&reader, texts->type, sizeof texts->type);
     cop__get_text(&reader, texts->params, sizeof texts->params);
     struct cop__bytes definition = cop__get_bytes(&reader);
+    get_way(&reader, texts, &options);
     /* The rest is looked at by the node. */
     if (!cop__reader_is_done(&reader) || kind > COP_SHAPE_CHAIN ||
         (kind != 0 &&

@@ -49,6 +49,8 @@ int cop__said_decode(const struct cop_buf *bytes, struct cop__said *out);
 struct cop__stream_texts {
     char filter[COP_FILTER_NAME_MAX + 1], type[COP_FILTER_NAME_MAX + 1];
     char params[COP_FILTER_PARAMS_MAX + 1];
+    char down[COP_FILTER_NAME_MAX + 1], down_type[COP_FILTER_NAME_MAX + 1];
+    char down_params[COP_FILTER_PARAMS_MAX + 1];
     struct cop_buf *definition; /* of options that were read: to be unreferenced */
 };
 struct cop_buf *cop__options_encode(const struct cop_stream_options *options);

@@ -3,6 +3,7 @@
 
 #include "base/digest.h"
 #include "filter/levels.h"
+#include "sim/check_down.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,8 @@
  *   S2  when faults stop and views agree, all back-ends can give all that they have, and the last
  *       output has it; packets down come to each back-end in order, once, and to all (where two
  *       sides have gone on without each other the one front-end has said to one of them what
- *       the other never hears: then only in order)
+ *       the other never hears: then only in order); with a filter down, as what that makes of
+ *       each for the place that was planned, and to nobody for whom it makes nothing
  *   S3  no more waves wait in a slot, and no more packets are kept, than the window has; and no
  *       back-end is ahead of the front-end by more
  */
@@ -67,6 +69,7 @@ struct state {
     bool closed; /* by its front-end */
     bool opened;
     cop_epoch opened_in; /* of the view of the root then */
+    struct cop__plan plan;
     const struct cop_filter *filter;
     struct cop_buf *empty;
     struct cop_buf *all; /* of everybody */
@@ -103,6 +106,7 @@ static void fini_one(struct state *state)
         cop_buf_unref(state->told[i].state);
     cop_buf_unref(state->empty);
     cop_buf_unref(state->all);
+    cop__plan_free(&state->plan);
     free(state->lives);
     free(state->latest);
     free(state->told);
@@ -241,12 +245,15 @@ static void note_packet(struct state *state, struct cop_sim *sim, cop_id id,
     life->states[life->count++] = sum;
 }
 
-/* Who opened it has planned its groups. */
-static void note_opened(struct state *state, const struct cop_node *node)
+/* Who opened it has planned its groups, and the ways down. */
+static void note_opened(struct state *state, struct cop_sim *sim,
+                        const struct cop_node *node)
 {
     struct cop_stream_info info;
     state->opened = true;
     state->opened_in = cop_view_epoch(cop_node_view(node));
+    if (cop__plan_make(cop_node_view(node), sim->config.stream.flags, &state->plan))
+        cop_sim_fail(sim, "sim", "out of memory");
     if (!cop__filter_is_levels(state->filter) ||
         cop_node_stream(node, state->number, &info) != 0)
         return;
@@ -265,7 +272,7 @@ static void on_submit(void *of, struct cop_sim *sim, cop_id id,
     if (request->kind == COP_REQUEST_STREAM_CLOSE)
         state->closed = true;
     if (request->kind == COP_REQUEST_STREAM_OPEN && !state->opened)
-        note_opened(state, cop_sim_node(sim, id));
+        note_opened(state, sim, cop_sim_node(sim, id));
     if (request->kind == COP_REQUEST_STREAM_PUT)
         note_packet(state, sim, id, request);
     else if (request->kind == COP_REQUEST_STREAM_TAKEN && request->wave > state->taken)
@@ -500,12 +507,13 @@ static void on_down(struct state *state, struct cop_sim *sim, cop_id id,
 {
     struct life *life = find(state, id, cop__sim_incarnation(sim, id));
     uint64_t value = cop__stream_value(state->number, 0, 0, event->wave);
+    struct cop_span sent = {(const uint8_t *)&value, sizeof value};
     bool gap = life && life->down && event->wave != life->down + 1;
     if (!life || (gap && (!state->parted || event->wave <= life->down)))
         cop_sim_fail(sim, "S2", "%u gets packet %llu after %llu", (unsigned)id,
                      (unsigned long long)event->wave,
                      (unsigned long long)(life ? life->down : 0));
-    else if (event->length != 8 || memcmp(event->bytes, &value, 8) != 0)
+    else if (!cop__plan_gives(&state->plan, &sim->config.stream, id, sent, event))
         cop_sim_fail(sim, "S2", "%u gets another packet %llu than was sent",
                      (unsigned)id, (unsigned long long)event->wave);
     else
@@ -644,6 +652,10 @@ static void check_back_end(const struct state *state, struct cop_sim *sim,
         cop_sim_fail(sim, "S2", "%u has given %llu packets of %u", (unsigned)life->id,
                      (unsigned long long)info.given,
                      (unsigned)sim->config.stream.waves);
+    else if (life->down && life->down != info.down && !state->parted)
+        cop_sim_fail(sim, "S2", "%u has packets up to %llu, and was given %llu",
+                     (unsigned)life->id, (unsigned long long)info.down,
+                     (unsigned long long)life->down);
     else if (info.down != down)
         cop_sim_fail(sim, "S2", "%u has packets up to %llu, and the root up to %llu",
                      (unsigned)life->id, (unsigned long long)info.down,

@@ -164,6 +164,8 @@ void cop__world_open_stream(struct cop__world *world)
         .sync = stream->sync,
         .flags = stream->flags | COP_STREAM_KEEP,
         .window = stream->window,
+        .down = stream->down[0] ? stream->down : NULL,
+        .down_params = stream->down_params,
     };
     cop__world_serve(world, cop_view_root(world->sim.view), COP__MOVE_WHOLE);
 }

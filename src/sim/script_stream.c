@@ -27,8 +27,33 @@ static bool set_flag(struct cop_sim_stream *stream, uint32_t flag)
     return true;
 }
 
+/* "down select of to=1-3" */
+static bool parse_down(struct cop__words *words, struct cop_sim_stream *stream)
+{
+    const char *name = cop__word_next(words);
+    const struct cop_filter *filter = name ? cop_filter_find(name) : NULL;
+    struct cop_buf *ready;
+    if (!filter || !(filter->flags & COP_FILTER_DOWN))
+        return cop__words_wrong(words, "down needs a filter down, as scatter, not '%s'",
+                                name ? name : "");
+    snprintf(stream->down, sizeof stream->down, "%s", name);
+    if (cop__word_is(words, "of")) {
+        const char *text = cop__word_next(words);
+        if (!text || strlen(text) >= sizeof stream->down_params)
+            return cop__words_wrong(words, "of needs a word of less than %u bytes",
+                                    (unsigned)sizeof stream->down_params);
+        memcpy(stream->down_params, text, strlen(text) + 1);
+    }
+    if (cop_filter_ready(filter, "bytes", stream->down_params, &ready) != 0)
+        return cop__words_wrong(words, "'%s' does not take these parameters", name);
+    cop_buf_unref(ready);
+    return true;
+}
+
 static bool parse_option(struct cop__words *words, struct cop_sim_stream *stream)
 {
+    if (cop__word_is(words, "down"))
+        return parse_down(words, stream);
     if (cop__word_is(words, "params")) {
         const char *text = cop__word_next(words);
         if (!text || strlen(text) >= sizeof stream->params)
@@ -127,6 +152,10 @@ void cop__print_stream(const struct cop_sim_stream *stream, FILE *out)
         print_time(out, "timeout", stream->timeout_ns ? stream->timeout_ns : 1);
     if (stream->downs)
         fprintf(out, " downs %u", (unsigned)stream->downs);
+    if (stream->down[0])
+        fprintf(out, " down %s", stream->down);
+    if (stream->down_params[0])
+        fprintf(out, " of %s", stream->down_params);
     if (stream->others)
         fprintf(out, " others %u", (unsigned)stream->others);
     fprintf(out, "%s%s%s%s%s%s%s\n", stream->closes ? " closes" : "",

@@ -269,6 +269,8 @@ static bool init_one(struct cop_sim *sim, struct state *state)
         .timeout_ns = stream->timeout_ns,
         .flags = stream->flags | (stream->mortal ? 0 : COP_STREAM_KEEP),
         .window = stream->window,
+        .down = stream->down[0] ? stream->down : NULL,
+        .down_params = stream->down_params,
     };
     attach(state, sim, cop_view_root(sim->view), opened_late(state, sim));
     return true;

@@ -515,6 +515,21 @@ static void draw_levels(uint64_t seed, struct cop_sim_stream *stream)
              stages[word / 4 % (sizeof stages / sizeof *stages)]);
 }
 
+/* A filter down; then there are packets for it. */
+static void draw_down(uint64_t seed, struct cop_sim_stream *stream)
+{
+    static const char *const filters[][2] = {
+        {"scatter", ""}, {"path", ""}, {"select", "to=1-3+6"}};
+    uint64_t word = cop__mix64(seed ^ UINT64_C(0xd0a2));
+    if (word % 4 != 0)
+        return;
+    uint64_t which = word / 4 % (sizeof filters / sizeof *filters);
+    snprintf(stream->down, sizeof(stream->down), "%s", filters[which][0]);
+    snprintf(stream->down_params, sizeof(stream->down_params), "%s", filters[which][1]);
+    if (stream->downs == 0)
+        stream->downs = 1 + (uint32_t)(word / 12 % 8);
+}
+
 /* A stream all the while, of a filter for which repetition matters, or not. */
 static void draw_stream(struct cop__draw *draw)
 {
@@ -540,6 +555,7 @@ static void draw_stream(struct cop__draw *draw)
     draw_single(draw->script->config.seed, stream);
     draw_fragile(draw->script->config.seed, stream);
     draw_levels(draw->script->config.seed, stream);
+    draw_down(draw->script->config.seed, stream);
 }
 
 int cop_sim_swarm_script(uint64_t seed, uint32_t flags, struct cop_sim_script *out)

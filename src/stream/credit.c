@@ -214,7 +214,9 @@ void cop__stream_down(struct cop_node *node, struct cop__stream *stream,
         return;
     stream->down = number;
     stream->delivered = true;
-    if (stream->is_back_end)
+    if (stream->is_back_end && stream->way)
+        cop__way_deliver(node, stream, number, bytes);
+    else if (stream->is_back_end)
         cop__stream_tell(node, stream,
                          &(struct cop_stream_event){.kind = COP_STREAM_DOWN,
                                                     .wave = number,

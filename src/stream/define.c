@@ -47,7 +47,7 @@ static void choose_back_ends(struct cop_node *node,
             cop__lives_add_one(node, out, id, by_level ? life_at(node, id) : 1);
 }
 
-static void write_text(struct cop__writer *writer, const char *text)
+void cop__stream_write_text(struct cop__writer *writer, const char *text)
 {
     cop__put_bytes(writer, (struct cop__bytes){(const uint8_t *)text,
                                                (uint32_t)(text ? strlen(text) : 0)});
@@ -60,7 +60,8 @@ static struct cop_buf *write_definition(const struct cop_node *node,
 {
     const struct cop_stream_options *options = request->stream;
     size_t size = 76 + strlen(options->filter) + strlen(options->type) +
-                  (params ? strlen(params) : 0) + cop__lives_size(back_ends);
+                  (params ? strlen(params) : 0) + cop__way_size(options) +
+                  cop__lives_size(back_ends);
     struct cop_buf *buf = cop_buf_create(size);
     if (!buf)
         return NULL;
@@ -70,22 +71,24 @@ static struct cop_buf *write_definition(const struct cop_node *node,
     cop__put_u8(&writer, (uint8_t)options->shape.kind);
     cop__put_u32(&writer, options->shape.k);
     cop__put_u8(&writer, (uint8_t)options->sync);
-    cop__put_u8(&writer, (uint8_t)options->flags);
+    cop__put_u8(&writer,
+                (uint8_t)(options->flags | (options->down ? COP__DEFINES_WAY : 0)));
     cop__put_u64(&writer, options->timeout_ns);
     cop__put_u32(&writer, options->window);
     cop__put_u32(&writer, cop_view_slots(node->view));
     cop__put_u32(&writer, request->member);
     cop__put_u64(&writer, request->incarnation);
-    write_text(&writer, options->filter);
-    write_text(&writer, options->type);
-    write_text(&writer, params);
+    cop__stream_write_text(&writer, options->filter);
+    cop__stream_write_text(&writer, options->type);
+    cop__stream_write_text(&writer, params);
+    cop__way_write(node, options, &writer);
     cop__lives_write(&writer, back_ends);
     COP_ASSERT(!writer.failed);
     buf->length = (uint32_t)(writer.at - buf->data);
     return buf;
 }
 
-static const struct cop_filter *find_filter(const struct cop_node *node,
+const struct cop_filter *cop__stream_filter(const struct cop_node *node,
                                             const char *name)
 {
     const struct cop__settings *settings = node->settings;
@@ -103,9 +106,12 @@ int cop__stream_define(struct cop_node *node, const struct cop_request *request,
     char planned[COP_FILTER_PARAMS_MAX + 1];
     const char *params = options->params;
     const struct cop_filter *filter =
-        options->filter ? find_filter(node, options->filter) : NULL;
+        options->filter ? cop__stream_filter(node, options->filter) : NULL;
     if (!filter || !options_are_possible(options, filter))
         return COP_EINVAL;
+    int error = options->down ? cop__way_check(node, options) : 0;
+    if (error)
+        return error;
     bool by_level = cop__filter_is_levels(filter);
     if (by_level && cop__stages_plan(node, options, planned))
         return COP_EINVAL;
@@ -120,7 +126,7 @@ int cop__stream_define(struct cop_node *node, const struct cop_request *request,
 
 /* ---- reading --------------------------------------------------------------------- */
 
-static bool read_text(struct cop__reader *reader, char *out, size_t size)
+bool cop__stream_read_text(struct cop__reader *reader, char *out, size_t size)
 {
     struct cop__bytes text = cop__get_bytes(reader);
     if (reader->failed || text.length >= size ||
@@ -133,14 +139,16 @@ static bool read_text(struct cop__reader *reader, char *out, size_t size)
 }
 
 static bool read_numbers(struct cop__reader *reader, struct cop__stream *stream,
-                         uint64_t *network, struct cop_shape *shape)
+                         uint64_t *network, struct cop_shape *shape, bool *has_way)
 {
     *network = cop__get_u64(reader);
     stream->number = cop__get_u64(reader);
     uint8_t kind = cop__get_u8(reader);
     uint32_t k = cop__get_u32(reader);
     stream->sync = cop__get_u8(reader);
-    stream->flags = cop__get_u8(reader);
+    uint8_t flags = cop__get_u8(reader);
+    *has_way = flags & COP__DEFINES_WAY;
+    stream->flags = flags & (uint8_t)~COP__DEFINES_WAY;
     stream->timeout_ns = cop__get_u64(reader);
     stream->window = cop__get_u32(reader);
     stream->slots_at_start = cop__get_u32(reader);
@@ -158,11 +166,11 @@ static bool read_filter(struct cop_node *node, struct cop__reader *reader,
                         struct cop__stream *stream)
 {
     char name[COP_FILTER_NAME_MAX + 1], params[COP_FILTER_PARAMS_MAX + 1];
-    if (!read_text(reader, name, sizeof name) ||
-        !read_text(reader, stream->type, sizeof stream->type) ||
-        !read_text(reader, params, sizeof params))
+    if (!cop__stream_read_text(reader, name, sizeof name) ||
+        !cop__stream_read_text(reader, stream->type, sizeof stream->type) ||
+        !cop__stream_read_text(reader, params, sizeof params))
         return false;
-    stream->filter = find_filter(node, name);
+    stream->filter = cop__stream_filter(node, name);
     if (!stream->filter ||
         !(cop__stream_is_single(stream) ||
           cop__filter_is_cumulative(stream->filter, stream->type, params)))
@@ -208,8 +216,10 @@ struct cop__stream *cop__stream_make(struct cop_node *node, struct cop__bytes by
     struct cop__reader reader = cop__reader(bytes.data, bytes.length);
     cop__timer_init(&stream->timer.timer);
     cop__timer_init(&stream->hold.timer);
-    bool good = read_numbers(&reader, stream, network, shape) &&
-                read_filter(node, &reader, stream);
+    bool has_way;
+    bool good = read_numbers(&reader, stream, network, shape, &has_way) &&
+                read_filter(node, &reader, stream) &&
+                (!has_way || cop__way_read(node, stream, &reader));
     if (good) {
         struct cop__bytes rest = {reader.at, (uint32_t)(reader.end - reader.at)};
         good = cop__lives_read(node, rest, &stream->back_ends);
@@ -222,6 +232,8 @@ struct cop__stream *cop__stream_make(struct cop_node *node, struct cop__bytes by
         return NULL;
     }
     begin(node, stream);
+    if (stream->way)
+        cop__way_find(node, stream);
     return stream;
 }
 
@@ -237,6 +249,7 @@ void cop__stream_free(struct cop_node *node, struct cop__stream *stream)
     free(stream->packets);
     free(stream->slots);
     cop__stages_free(stream->stages);
+    cop__way_free(stream->way);
     cop__lives_free(&stream->back_ends);
     cop__lives_free(&stream->cover);
     cop__departed_free(&stream->departed);

@@ -209,6 +209,9 @@ static size_t stream_bytes(const struct cop__stream *stream)
         sum += slot_bytes(&stream->slots[i]);
     for (uint32_t i = 0; i < stream->packet_count; i++)
         sum += stream->packets[i].bytes->length;
+    if (stream->way)
+        sum += sizeof *stream->way + stream->way->ready->length +
+               stream->way->places.count * sizeof(cop_rank);
     return sum;
 }
 
@@ -239,6 +242,7 @@ int cop_node_stream(const struct cop_node *node, uint64_t number,
     const struct cop__network *network = stream->network;
     *out = (struct cop_stream_info){
         .filter = stream->filter,
+        .down_filter = stream->way ? stream->way->filter : NULL,
         .type = stream->type,
         .definition = stream->definition,
         .empty = stream->empty,

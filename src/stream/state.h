@@ -22,6 +22,7 @@
  *   levels.c    filters by level: groups that are whole are closed
  *   front.c     the front-end: outputs, marks
  *   credit.c    how far back-ends may go; packets down
+ *   down.c      filters down: what a back-end is given of these
  *   cover.c     sets of lives, as ranges
  *   departed.c  values of those who are lost
  *   inspect.c   digest and invariants
@@ -150,6 +151,7 @@ struct cop__stream {
     cop_incarnation opener_life; /* 0: nobody knows */
 
     struct cop__stages *stages; /* T20: filters by level; NULL: one for all */
+    struct cop__way *way;       /* T21: a filter down; NULL: none */
     bool
         replaces; /* what a child sends takes the place of what it sent before (T17, T20) */
 
@@ -213,6 +215,16 @@ struct cop__stages {
     struct cop__levels levels;
     struct cop__group *groups;
     uint32_t count, capacity;
+};
+
+/* T21: a filter down, and the places of the plan from the top to this member. */
+struct cop__way {
+    const struct cop_filter *filter;
+    char type[COP_FILTER_NAME_MAX + 1];
+    struct cop_buf *ready; /* of its parameters */
+    struct cop_tree plan;
+    struct cop_ranks places;
+    uint32_t index, count; /* as in struct cop_place */
 };
 
 /* T19: no loss is survived. */
@@ -316,6 +328,12 @@ int cop__stream_define(struct cop_node *node, const struct cop_request *request,
 struct cop__stream *cop__stream_make(struct cop_node *node, struct cop__bytes bytes,
                                      uint64_t *network, struct cop_shape *shape);
 void cop__stream_free(struct cop_node *node, struct cop__stream *stream);
+/* One of the settings, or of the library. NULL. */
+const struct cop_filter *cop__stream_filter(const struct cop_node *node,
+                                            const char *name);
+/* Text of a definition. Reading: false if it is none, or has not enough room. */
+void cop__stream_write_text(struct cop__writer *writer, const char *text);
+bool cop__stream_read_text(struct cop__reader *reader, char *out, size_t size);
 bool cop__stream_has_back_end(const struct cop__stream *stream, cop_id id);
 
 /* ---- network.c ------------------------------------------------------------------- */
@@ -512,6 +530,30 @@ uint64_t cop__stream_got_now(struct cop__stream *stream);
 bool cop__stream_owes_got(const struct cop__stream *stream);
 bool cop__stream_owes_reached(const struct cop__stream *stream);
 void cop__stream_hold(struct cop_node *node, struct cop__node_timer *timer);
+
+/* ---- down.c ---------------------------------------------------------------------- */
+
+/* In the flags of a definition: it has a filter down. A member that does not know of such does not
+ * take the definition, as if it had not the filter. */
+#define COP__DEFINES_WAY 32u
+
+/* Can this be done here? COP_EINVAL, COP_ENOMEM. */
+int cop__way_check(const struct cop_node *node,
+                   const struct cop_stream_options *options);
+/* Of the definition: how many bytes, at most, and these. 0 and nothing without a filter down. */
+size_t cop__way_size(const struct cop_stream_options *options);
+void cop__way_write(const struct cop_node *node,
+                    const struct cop_stream_options *options,
+                    struct cop__writer *writer);
+/* False: there is no such filter, or no memory. */
+bool cop__way_read(struct cop_node *node, struct cop__stream *stream,
+                   struct cop__reader *reader);
+/* When the back-ends are known: which way it is to this member. */
+void cop__way_find(struct cop_node *node, struct cop__stream *stream);
+void cop__way_free(struct cop__way *way);
+/* Tells the back-end here what it is given of a packet, if anything. */
+void cop__way_deliver(struct cop_node *node, const struct cop__stream *stream,
+                      uint64_t number, struct cop_buf *bytes);
 
 /* ---- inspect.c ------------------------------------------------------------------- */
 

@@ -65,6 +65,18 @@ static void try_state(const struct cop_filter *filter, struct cop_buf *state)
     cop_buf_unref(empty);
 }
 
+/* A filter down gets what is not its own for parameters, and is in the middle of a way. */
+static void try_down(const struct cop_filter *filter, const struct cop_buf *ready,
+                     const struct cop_buf *bytes)
+{
+    struct cop_place place = {.id = 3, .leaf = 3, .level = 1, .depth = 1, .count = 5};
+    struct cop_packet packet = {"bytes", 3, 1, {bytes->data, bytes->length}};
+    struct cop_buf *out;
+    place.index = bytes->length % 7;
+    if (cop_filter_down(filter, ready, &place, &packet, &out) == 0)
+        cop_buf_unref(out);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     uint32_t count = 0;
@@ -77,7 +89,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct cop_buf *whole = cop_buf_copy(data + 2, size - 2), *joined;
     struct cop_buf *first = cop_buf_copy(data + 2, cut - 2);
     struct cop_buf *second = cop_buf_copy(data + cut, size - cut);
-    if (whole && first && second) {
+    if (whole && first && second && filter->flags & COP_FILTER_DOWN) {
+        try_down(filter, first, second);
+    } else if (whole && first && second) {
         try_state(filter, whole);
         if (cop_filter_join(filter, first, second, &joined) == 0)
             cop_buf_unref(joined);

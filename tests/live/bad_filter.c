@@ -17,6 +17,11 @@
 #define FAILS 10
 #define EXITS 11
 #define BOTH 12
+#define DOWN 13 /* a filter down, which is right */
+#define DOWN_SHORT 14
+#define DOWN_REMEMBERS 15
+#define DOWN_CRASH 16
+#define DOWN_AND_UP 17
 
 static int init(const char *type, const char *params, struct cop_filter_out *out)
 {
@@ -61,6 +66,33 @@ static int result(struct cop_span state, struct cop_filter_out *out)
     return cop_filter_put(out, state.bytes, FAULT == SHORT ? 4 : 8);
 }
 
+#if FAULT >= DOWN
+/* Numbers, and how deep they have come. */
+static int down(struct cop_span ready, const struct cop_place *place,
+                const struct cop_packet *packet, struct cop_filter_out *out)
+{
+    static uint64_t calls;
+    uint64_t more = FAULT == DOWN_REMEMBERS ? ++calls : place->level;
+    (void)ready;
+    if (FAULT == DOWN_CRASH && place->level == 1)
+        abort();
+    if (FAULT == DOWN_SHORT)
+        return cop_filter_put(out, packet->data.bytes, 7);
+    return cop_filter_put_u64(out, cop_filter_get_u64(packet->data.bytes) + more);
+}
+
+static const struct cop_filter filter = {
+    .abi = COP_FILTER_ABI,
+    .flags = COP_FILTER_DOWN,
+    .name = "deeper",
+    .about = "a number, and the levels that it has come down",
+    .state = "deeper/1",
+    .inputs = "u64",
+    .init = init,
+    .lift = FAULT == DOWN_AND_UP ? lift : NULL,
+    .down = down,
+};
+#else
 static const struct cop_filter filter = {
     .abi = COP_FILTER_ABI,
     .flags = FAULT == TWICE ? COP_FILTER_IDEMPOTENT : COP_FILTER_CUMULATIVE,
@@ -76,6 +108,8 @@ static const struct cop_filter filter = {
     .check = check,
     .result = result,
 };
+
+#endif
 
 static const struct cop_filter *const filters[] = {&filter, &filter};
 

@@ -9,9 +9,10 @@ source=${here%/tests/live}
 CC=${CC:-cc}
 
 expect 0 coppice filter list
-[ "$(wc -l <<<"$out")" = 19 ] || die "not 19 filters: $out"
-grep -qE '^sum +-c ' <<<"$out" || die "$out"
-grep -qE '^union +ic ' <<<"$out" || die "$out"
+[ "$(wc -l <<<"$out")" = 22 ] || die "not 22 filters: $out"
+grep -qE '^sum +-c- ' <<<"$out" || die "$out"
+grep -qE '^union +ic- ' <<<"$out" || die "$out"
+grep -qE '^scatter +--d ' <<<"$out" || die "$out"
 for name in $(cut -d' ' -f1 <<<"$out"); do
     expect 0 coppice filter check "$name" --runs 20
     grep -q "^$name of .*: all laws kept in 20 cases" <<<"$out" || die "$out"
@@ -64,6 +65,14 @@ caught LAST 'BROKEN: (order|difference): '
 caught TWICE 'BROKEN: repetition: join\(a, a\) = a'
 caught SHORT 'BROKEN: result: '
 caught FAILS 'a function returned COP_ENOENT'
+# Filters down.
+bad DOWN
+expect 0 coppice filter check DOWN.so
+grep -q '^deeper of u64.*: all laws kept' <<<"$out" || die "$out"
+refused DOWN_AND_UP 'a filter down has init and down, and no others'
+caught DOWN_SHORT 'BROKEN: down: '
+caught DOWN_REMEMBERS 'BROKEN: purity: '
+caught DOWN_CRASH '^deeper of u64: CRASH: Abort'
 # The smallest case is small: one packet.
 expect 1 coppice filter check TWICE.so
 [ "$(grep -c '^    [abc]: leaf' <<<"$out")" = 1 ] || die "$out"

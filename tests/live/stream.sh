@@ -23,6 +23,18 @@ under union front,pair,root
 expect 0 coppice stream sum -n 13 --arity 3 --waves 40 --window 1 --kill 1+2,0+3 --json
 good exact true && good living 9
 
+for down in scatter select path; do
+    expect 0 coppice stream sum --waves 40 --kill inner,leaf,root --down $down --json
+    good exact true && good packets_down 40 && good wrong_down 0
+done
+expect 0 coppice stream sum --waves 40 --kill front,level --down path --json
+good exact true && good packets_down 40 && good wrong_down 0
+expect 0 coppice stream sum --waves 8 --down select
+grep -q '^down  *8 packets through select; the living were given 40, of all 0 were wrong$' \
+    <<<"$out" || die "$out"
+expect 2 coppice stream sum --down sum
+grep -q "scatter, select or path, not 'sum'" <<<"$err" || die "$err"
+
 coppice key new "$scratch/key"
 expect 0 coppice stream sum -n 7 --waves 40 --kill inner,root --key "$scratch/key" --json
 good exact true

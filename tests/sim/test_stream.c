@@ -145,6 +145,37 @@ static void test_levels(void **state)
     assert_true(report.stats.stream_closed > 0);
 }
 
+/* T21: whoever dies on the way, what comes of a filter down is what was planned. */
+static void test_deaths_down(void **state)
+{
+    (void)state;
+    kill_everywhere("stream sum waves 6 window 2 gap 30us downs 6 down path", 7,
+                    "kary:2", 2);
+    kill_everywhere("stream sum waves 6 window 2 gap 30us leaves downs 6 down scatter",
+                    7, "kary:2", 2);
+    kill_everywhere("stream union waves 5 window 3 gap 20us downs 5 down select of "
+                    "to=1-2+5",
+                    6, "chain", 3);
+}
+
+/* T21: also at a root that is a new life, for those who return, and for those who come later. */
+static void test_down_after_returning(void **state)
+{
+    (void)state;
+    static const char *const filters[] = {"path", "scatter", "select of to=0+5+7"};
+    char text[512];
+    for (uint32_t i = 0; i < 3; i++) {
+        snprintf(
+            text, sizeof(text),
+            "nodes 9\nstart 7\nshape kary:2\nseed 1\nviews majority\nnet constant "
+            "10us\nflags codec\nliveness\nstream sum waves 30 window 4 gap 2ms downs "
+            "30 down %s\nat 5ms join\nat 9ms crash 5\nat 20ms restart 5\nat 30ms "
+            "crash 0\nat 40ms restart 0\n",
+            filters[i]);
+        run(text);
+    }
+}
+
 /* T1: a root that is a new life opens a stream that others have as it was. */
 static void test_opened_as_it_was(void **state)
 {
@@ -597,7 +628,7 @@ static void test_leaves_after_its_parent(void **state)
 
 /* ---- the checkers can fail ------------------------------------------------------- */
 
-static bool lie_about_state, lie_about_completeness;
+static bool lie_about_state, lie_about_completeness, lie_about_down;
 
 /* The checker, hearing something else than was said. */
 static void mishear(void *state, struct cop_sim *sim, cop_id node, uint64_t number,
@@ -609,6 +640,12 @@ static void mishear(void *state, struct cop_sim *sim, cop_id node, uint64_t numb
         event->length > 6 && event->length <= sizeof(bytes)) {
         memcpy(bytes, event->bytes, event->length);
         bytes[6] ^= 1;
+        heard.bytes = bytes;
+    }
+    if (event->kind == COP_STREAM_DOWN && lie_about_down && event->wave == 2 &&
+        event->length > 0 && event->length <= sizeof(bytes)) {
+        memcpy(bytes, event->bytes, event->length);
+        bytes[event->length - 1] ^= 1;
         heard.bytes = bytes;
     }
     if (lie_about_completeness && event->kind == COP_STREAM_OUTPUT)
@@ -642,6 +679,16 @@ static void test_checkers_fail(void **state)
     lie_about_completeness = true;
     expect_failure(text, "S1");
     lie_about_completeness = false;
+    static const char *const filters[] = {"", "down path", "down scatter",
+                                          "down select of to=3"};
+    lie_about_down = true;
+    for (uint32_t i = 0; i < 4; i++) {
+        char down[320];
+        snprintf(down, sizeof(down), "%.*s downs 3 %s\n", (int)strlen(text) - 1, text,
+                 filters[i]);
+        expect_failure(down, "S2");
+    }
+    lie_about_down = false;
 }
 
 int main(void)
@@ -654,6 +701,8 @@ int main(void)
         cmocka_unit_test(test_deaths_others),
         cmocka_unit_test(test_deaths_levels),
         cmocka_unit_test(test_levels),
+        cmocka_unit_test(test_deaths_down),
+        cmocka_unit_test(test_down_after_returning),
         cmocka_unit_test(test_opened_as_it_was),
         cmocka_unit_test(test_fragile),
         cmocka_unit_test(test_zones),

@@ -14,6 +14,18 @@
 
 #define RUNS (brief() ? 20 : 60)
 
+/* Some that go down do not take arrays of a length that is in their type. */
+static bool is_ready(const struct cop_filter *filter, const char *type)
+{
+    struct cop_buf *ready;
+    if (!(filter->flags & COP_FILTER_DOWN))
+        return true;
+    if (cop_filter_ready(filter, type, "", &ready) != 0)
+        return false;
+    cop_buf_unref(ready);
+    return true;
+}
+
 static void try_type(const struct cop_filter *filter, const char *type, uint64_t runs)
 {
     struct cop__law_report report;
@@ -46,7 +58,8 @@ static void test_built_in_filters_keep_the_laws(void **state)
         assert_ptr_equal(cop_filter_find(filter->name), filter);
         uint32_t tried = 0;
         for (uint32_t j = 0; j < sizeof types / sizeof *types; j++) {
-            if (!cop_filter_output(filter, types[j], room))
+            if (!cop_filter_output(filter, types[j], room) ||
+                !is_ready(filter, types[j]))
                 continue;
             try_type(filter, types[j], RUNS);
             tried++;

@@ -12,6 +12,7 @@
 #include <coppice/filter.h>
 #include <coppice/stream.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,7 @@ struct giver {
     unsigned opened, closed, turned_away;
     int why;
     char down[64]; /* the packets that came, behind one another */
+    int down_why;  /* what was said with the last of them */
 };
 /* And a front-end. */
 struct taker {
@@ -86,7 +88,8 @@ static void on_stream(void *context, struct cop_run *run, uint64_t stream,
         giver->why = event->status;
         return;
     } else if (event->kind == COP_STREAM_DOWN) {
-        strncat(giver->down, event->bytes, event->length);
+        strncat(giver->down, event->length ? event->bytes : "", event->length);
+        giver->down_why = event->status;
     }
     give(run, giver);
 }
@@ -403,6 +406,96 @@ static void filters_of_the_program(void **state)
     runs_destroy(world);
 }
 
+/* Each its letter of three words, by way of the desk of a root that is then another one. */
+static void a_filter_down(void **state)
+{
+    struct runs *runs = *state;
+    struct cop_run *run = runs->players[3].run;
+    struct cop_stream_options options = sums;
+    char name[] = "scatter";
+    options.down = name;
+    open_at(runs, 3, &options, &takers[0]);
+    name[0] = '-'; /* it was copied */
+    assert_int_equal(cop_stream_multicast(run, takers[0].stream, "abcde", 5), 0);
+    runs_until(runs, half_is_in);
+    runs_free(runs, 0);
+    assert_int_equal(cop_stream_multicast(run, takers[0].stream, "fghij", 5), 0);
+    assert_int_equal(cop_stream_multicast(run, takers[0].stream, "klmno", 5), 0);
+    runs_until(runs, all_are_in);
+    runs_until(runs, has_reached);
+    static const char *const letters[] = {"bgl", "chm", "din", "ejo"};
+    for (uint32_t i = 1; i < MEMBERS; i++)
+        assert_string_equal(givers[i].down, letters[i - 1]);
+}
+
+/* ---- a filter down that is wrong ------------------------------------------------- */
+
+static char logged[200];
+
+static void on_log(void *context, enum cop_log_level level, const char *line)
+{
+    (void)context, (void)level;
+    if (strstr(line, "filter") != NULL)
+        snprintf(logged, sizeof logged, "%s", line);
+}
+
+static int be_wrong(struct cop_span ready, const struct cop_place *place,
+                    const struct cop_packet *packet, struct cop_filter_out *out)
+{
+    (void)ready, (void)place;
+    return cop_filter_put(out, packet->data.bytes, 7);
+}
+
+static bool has_come(struct runs *runs)
+{
+    (void)runs;
+    return takers[0].reached == 2;
+}
+
+/* It is named, the back-end hears of it, and the stream goes on. */
+static void a_filter_down_fails(void **state)
+{
+    (void)state;
+    uint64_t value = 7;
+    memset(givers, 0, sizeof givers);
+    memset(takers, 0, sizeof takers);
+    mine = (struct cop_filter){.abi = COP_FILTER_ABI,
+                               .flags = COP_FILTER_DOWN,
+                               .name = "mine",
+                               .about = "a byte too few",
+                               .state = "mine/1",
+                               .inputs = "u64",
+                               .init = cop_filter_find("path")->init,
+                               .down = be_wrong};
+    world = runs_create();
+    struct cop_settings settings = runs_settings(world, 0, 1);
+    settings.on_stream = on_stream;
+    settings.on_log = on_log;
+    settings.log_level = COP_LOG_WARN;
+    settings.filter_count = 1;
+    settings.filters = filters;
+    givers[0].most = WAVES;
+    runs_start(world, 0, &settings);
+    struct cop_run *run = world->players[0].run;
+    while (cop_state(run) != COP_RUN_MEMBER)
+        cop_poll(run, -1);
+    struct cop_stream_options options = sums;
+    options.down = "mine";
+    assert_int_equal(cop_stream_open(run, &options, NULL, NULL, NULL), COP_EINVAL);
+    options.down_type = "u64";
+    open_at(world, 0, &options, &takers[0]);
+    assert_int_equal(cop_stream_multicast(run, takers[0].stream, &value, 7),
+                     COP_EINVAL);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(cop_stream_multicast(run, takers[0].stream, &value, 8), 0);
+    runs_until(world, all_are_in);
+    runs_until(world, has_come);
+    assert_int_equal(givers[0].down_why, COP_EBUG);
+    assert_string_equal(givers[0].down, "");
+    assert_non_null(strstr(logged, "the filter mine failed on packet 2"));
+    runs_destroy(world);
+}
+
 static void what_cannot_be(void **state)
 {
     struct runs *runs = *state;
@@ -534,6 +627,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_front_end_dies, set_up, tear_down),
         cmocka_unit_test_setup_teardown(another_one_goes_on, set_up, tear_down),
         cmocka_unit_test(filters_of_the_program),
+        cmocka_unit_test_setup_teardown(a_filter_down, set_up, tear_down),
+        cmocka_unit_test(a_filter_down_fails),
         cmocka_unit_test_setup_teardown(what_cannot_be, set_up, tear_down),
         cmocka_unit_test(threads_wait),
     };
