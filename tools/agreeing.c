@@ -189,18 +189,31 @@ static void go_on(struct agreeing *agreeing)
 
 /* ---- results --------------------------------------------------------------------- */
 
-static void note_digest(struct agreeing *agreeing, int status,
-                        const struct cop_agreed *agreed)
+static bool is_same(const struct cop_ranks *a, const struct cop_ranks *b)
 {
+    return a->count == b->count &&
+           (a->count == 0 || memcmp(a->items, b->items, a->count * sizeof *a->items) == 0);
+}
+
+/* There may be many who have failed, and they are the same nearly always: then that is all that is
+ * digested of them. Takes them over. */
+static void note_result(struct agreeing *agreeing, int status,
+                        struct cop_agreed *agreed)
+{
+    struct cop_ranks *failed = &agreeing->reply.failed, before = *failed;
+    bool same = is_same(failed, &agreed->failed);
+    *failed = agreed->failed;
+    agreed->failed = before;
     cop__digest_word(&agreeing->digest, (uint64_t)(uint32_t)status);
     cop__digest_word(&agreeing->digest, agreed->number);
     cop__digest_bytes(&agreeing->digest, agreed->value, agreed->length);
-    for (uint32_t i = 0; i < agreed->failed.count; i++)
-        cop__digest_word(&agreeing->digest, agreed->failed.items[i]);
+    cop__digest_word(&agreeing->digest, same);
+    for (uint32_t i = 0; !same && i < failed->count; i++)
+        cop__digest_word(&agreeing->digest, failed->items[i]);
 }
 
 static void note_sample(struct agreeing *agreeing, uint32_t number, int status,
-                        struct cop_agreed *agreed)
+                        const struct cop_agreed *agreed)
 {
     const struct agree_order *order = &agreeing->order;
     cop_time at = agreeing->called_ns[number % order->window];
@@ -208,11 +221,6 @@ static void note_sample(struct agreeing *agreeing, uint32_t number, int status,
         return;
     agreeing->reply.epoch = agreed->epoch;
     agreeing->reply.root = agreed->root;
-    if (agreed->group != 0 && number < total(agreeing)) {
-        struct cop_ranks old = agreeing->reply.failed;
-        agreeing->reply.failed = agreed->failed;
-        agreed->failed = old;
-    }
     if (number > order->warm_up && number < total(agreeing))
         agreeing->samples[number - order->warm_up - 1] =
             (struct agree_sample){.at_ns = at,
@@ -276,7 +284,7 @@ bool agreeings_complete(struct agreeings *agreeings, uint64_t token, int status,
     if (is_last)
         note_verdict(agreeing, status, &agreed);
     else if (result != NULL && !error)
-        note_digest(agreeing, status, &agreed);
+        note_result(agreeing, status, &agreed);
     note_sample(agreeing, number, error ? error : status, &agreed);
     cop_agreed_free(&agreed);
     agreeing->ended++;

@@ -187,18 +187,18 @@ void cop__on_decide(struct cop_node *node, const struct cop_frame *frame)
 static struct cop_buf *encode_result(const struct cop_node *node,
                                      const struct cop__agreement *agreement)
 {
-    const struct cop__failed *failed = agreement->failed;
+    struct cop__failed *failed = agreement->failed;
     const struct cop_buf *decision = agreement->decision;
+    const struct cop_buf *ids = cop__agree_group_ids(agreement->group, failed);
     size_t size = 8 + 4 + 4 * (size_t)failed->count + 4 + decision->length;
-    struct cop_buf *buf = cop_buf_create(size);
+    struct cop_buf *buf = ids ? cop_buf_create(size) : NULL;
     if (!buf)
         return NULL;
     struct cop__writer writer = cop__writer(buf->data, size);
     cop__put_u64(&writer, node->now - agreement->begun);
     cop__put_u32(&writer, failed->count);
-    for (uint32_t i = 0; i < failed->count; i++)
-        cop__put_u32(&writer,
-                     cop__agree_group_life(agreement->group, failed->ranks[i]).id);
+    memcpy(writer.at, ids->data, ids->length);
+    writer.at += ids->length;
     cop__put_bytes(&writer, (struct cop__bytes){decision->data, decision->length});
     return buf;
 }
@@ -219,10 +219,17 @@ void cop__agreement_complete(struct cop_node *node, struct cop__agreement *agree
 static int read_failed(struct cop__reader *reader, struct cop_ranks *out)
 {
     struct cop__list list = cop__get_list(reader, COP__SIZE_rank);
+    if (reader->failed)
+        return COP_EMALFORMED;
+    if (list.count == 0)
+        return 0;
+    out->items = malloc(list.count * sizeof *out->items);
+    if (!out->items)
+        return COP_ENOMEM;
+    out->count = out->capacity = list.count;
     for (uint32_t i = 0; i < list.count; i++)
-        if (cop_ranks_push(out, cop__listed_rank(list, i)))
-            return COP_ENOMEM;
-    return reader->failed ? COP_EMALFORMED : 0;
+        out->items[i] = cop__listed_rank(list, i);
+    return 0;
 }
 
 int cop_agreed(const struct cop_buf *result, struct cop_agreed *out)

@@ -21,8 +21,10 @@ struct cop__failed *cop__failed_ref(struct cop__failed *failed)
 
 void cop__failed_unref(struct cop__failed *failed)
 {
-    if (failed && --failed->refs == 0)
-        free(failed);
+    if (!failed || --failed->refs > 0)
+        return;
+    cop_buf_unref(failed->ids);
+    free(failed);
 }
 
 bool cop__failed_has(const struct cop__failed *failed, cop_rank rank)
@@ -46,6 +48,8 @@ struct cop__failed *cop__failed_add(struct cop__failed *base, struct cop__list r
         return NULL;
     sum->refs = 1;
     sum->count = 0;
+    sum->covers = 0;
+    sum->ids = NULL;
     uint32_t i = 0, j = 0;
     while (i < old || j < ranks.count) {
         cop_rank a = i < old ? base->ranks[i] : COP_RANK_NONE;
@@ -133,6 +137,7 @@ static int fill(struct cop_node *node, const struct cop_agree_group *options,
         return COP_ENOMEM;
     cop_shape_ref(&group->shape);
     group->digest = digest_of(group);
+    group->surveys = 1;
     cop__agree_group_survey(node, group);
     return 0;
 }
@@ -259,6 +264,7 @@ bool cop__agree_group_survey(struct cop_node *node, struct cop__agree_group *gro
     free(group->gone);
     group->gone = gone;
     group->gone_count = count;
+    group->surveys++;
     unwatch_gone(node, group);
     return true;
 }

@@ -163,9 +163,22 @@ static uint32_t list_lost(const struct cop__agreement *agreement, struct cop__go
     return count;
 }
 
+/* The same from one agreement to the next, as long as nobody dies: it is not counted again. */
+static uint32_t count_lost(const struct cop__agreement *agreement)
+{
+    struct cop__failed *base = agreement->base;
+    uint64_t survey = agreement->group->surveys;
+    if (base && base->covers == survey)
+        return 0;
+    uint32_t lost = list_lost(agreement, NULL);
+    if (base && lost == 0)
+        base->covers = survey;
+    return lost;
+}
+
 static int find_lost(struct cop__agreement *agreement)
 {
-    uint32_t lost = list_lost(agreement, NULL);
+    uint32_t lost = count_lost(agreement);
     size_t room = lost + (agreement->base ? agreement->base->count : 0);
     free(agreement->lost);
     free(agreement->empty_places);
@@ -179,7 +192,7 @@ static int find_lost(struct cop__agreement *agreement)
     agreement->empty_places = malloc(room * sizeof(cop_rank));
     if (!agreement->lost || !agreement->empty_places)
         return COP_ENOMEM;
-    agreement->lost_count = list_lost(agreement, agreement->lost);
+    agreement->lost_count = lost ? list_lost(agreement, agreement->lost) : 0;
     for (uint32_t i = 0; i < lost; i++)
         if (agreement->lost[i].epoch > agreement->round)
             agreement->round = agreement->lost[i].epoch;

@@ -34,6 +34,21 @@ struct cop_life cop__agree_group_life(const struct cop__agree_group *group,
     return (struct cop_life){span->id + (rank - span->rank), span->incarnation};
 }
 
+const struct cop_buf *cop__agree_group_ids(const struct cop__agree_group *group,
+                                           struct cop__failed *failed)
+{
+    if (failed->ids)
+        return failed->ids;
+    size_t size = 4 * (size_t)failed->count;
+    failed->ids = cop_buf_create(size);
+    if (!failed->ids)
+        return NULL;
+    struct cop__writer writer = cop__writer(failed->ids->data, size);
+    for (uint32_t i = 0; i < failed->count; i++)
+        cop__put_u32(&writer, cop__agree_group_life(group, failed->ranks[i]).id);
+    return failed->ids;
+}
+
 static cop_rank end_of(const struct cop__agree_group *group,
                        const struct cop__stretch *span)
 {

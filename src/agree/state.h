@@ -28,6 +28,8 @@
 struct cop__failed {
     uint32_t refs;
     uint32_t count;
+    uint64_t covers; /* the survey of the group in which nobody else is gone; 0: not known */
+    struct cop_buf *ids; /* as results have them; NULL: none had yet */
     cop_rank ranks[];
 };
 
@@ -148,6 +150,7 @@ struct cop__agree_group {
     uint64_t settled; /* and of the last in which everybody is known to have voted */
     struct cop__gone *gone; /* ranks, sorted */
     uint32_t gone_count;
+    uint64_t surveys; /* how often that changed, and one */
     struct cop_ranks watched;     /* ids */
     struct cop__agreement **ring; /* by number; NULL: not open, or over */
     uint32_t ring_size;
@@ -240,6 +243,9 @@ int cop__agree_group_read(const struct cop_node *node,
                           struct cop__agree_group *group);
 void cop__agree_group_digest(const struct cop__agree_group *group,
                              struct cop__digest *digest);
+/* The ids of these, one after the other; kept with them. NULL: no memory. */
+const struct cop_buf *cop__agree_group_ids(const struct cop__agree_group *group,
+                                           struct cop__failed *failed);
 struct cop_life cop__agree_group_life(const struct cop__agree_group *group,
                                       cop_rank rank);
 /* COP_RANK_NONE: not in it. */
