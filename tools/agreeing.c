@@ -192,7 +192,8 @@ static void go_on(struct agreeing *agreeing)
 static bool is_same(const struct cop_ranks *a, const struct cop_ranks *b)
 {
     return a->count == b->count &&
-           (a->count == 0 || memcmp(a->items, b->items, a->count * sizeof *a->items) == 0);
+           (a->count == 0 ||
+            memcmp(a->items, b->items, a->count * sizeof *a->items) == 0);
 }
 
 /* There may be many who have failed, and they are the same nearly always: then that is all that is

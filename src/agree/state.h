@@ -28,7 +28,7 @@
 struct cop__failed {
     uint32_t refs;
     uint32_t count;
-    uint64_t covers; /* the survey of the group in which nobody else is gone; 0: not known */
+    uint64_t covers; /* in this survey of the group nobody else is gone; 0: not known */
     struct cop_buf *ids; /* as results have them; NULL: none had yet */
     cop_rank ranks[];
 };
@@ -150,16 +150,16 @@ struct cop__agree_group {
     uint64_t settled; /* and of the last in which everybody is known to have voted */
     struct cop__gone *gone; /* ranks, sorted */
     uint32_t gone_count;
-    uint64_t surveys; /* how often that changed, and one */
+    uint64_t surveys;             /* how often that changed, and one */
     struct cop_ranks watched;     /* ids */
     struct cop__agreement **ring; /* by number; NULL: not open, or over */
     uint32_t ring_size;
     struct cop__spare spare; /* of the last that was decided */
-    uint32_t ahead;  /* of the last call: how far others may be */
-    uint64_t oldest; /* all before it are over */
-    bool closing;    /* this member is done with it */
-    bool closed;     /* and so is everybody: it goes at the end of the step */
-    uint64_t last;   /* the agreement on that; 0: it is not called yet */
+    uint32_t ahead;          /* of the last call: how far others may be */
+    uint64_t oldest;         /* all before it are over */
+    bool closing;            /* this member is done with it */
+    bool closed;             /* and so is everybody: it goes at the end of the step */
+    uint64_t last;           /* the agreement on that; 0: it is not called yet */
 };
 
 /* Numbers of groups that are over, one after the other. */
