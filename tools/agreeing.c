@@ -208,7 +208,7 @@ static void note_result(struct agreeing *agreeing, int status,
     cop__digest_word(&agreeing->digest, (uint64_t)(uint32_t)status);
     cop__digest_word(&agreeing->digest, agreed->number);
     cop__digest_bytes(&agreeing->digest, agreed->value, agreed->length);
-    cop__digest_word(&agreeing->digest, same);
+    cop__digest_word(&agreeing->digest, same ? UINT64_MAX : failed->count);
     for (uint32_t i = 0; !same && i < failed->count; i++)
         cop__digest_word(&agreeing->digest, failed->items[i]);
 }

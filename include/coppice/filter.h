@@ -100,7 +100,7 @@ struct cop_place {
     uint32_t level; /* steps below the top */
     uint32_t depth; /* the level of the back-end: there it is the last place */
     /* Which of the planned back-ends it is, in the order of their ids, and how many there are.
-     * One that came later has `count` or more. */
+     * One that came later has `count` or more; places of those who were dead then count, too. */
     uint32_t index, count;
 };
 

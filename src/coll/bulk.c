@@ -244,6 +244,7 @@ void cop__bulk_append(struct cop_node *node, struct cop__bulk *bulk,
     bulk->window[bulk->have % COP_BULK_WINDOW] = payload;
     bulk->have++;
     bulk->moved = node->now;
+    bulk->unanswered = 0;
 }
 
 /* K13: what everyone has is forgotten. */

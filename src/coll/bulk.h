@@ -55,6 +55,7 @@ struct cop__bulk {
     uint32_t until; /* the parent has what follows from here; NONE */
     uint32_t told, granted;
     cop_time moved;
+    uint32_t unanswered; /* questions since then */
     bool watches;
 
     /* At the root: */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "coll/bulk.h"
 #include "coll/state.h"
 
 #include <stdlib.h>
@@ -48,13 +49,15 @@ bool cop__plain_owes(const struct cop__call *call, cop_id id)
 
 /* ---- time ------------------------------------------------------------------------ */
 
-/* K8: a round trip for each level below, and the service's time once. */
+/* K8: a round trip for each level below, and the service's time once. With bulk (K12) those beside
+ * the child wait as well, and not for ever, however slow it once was. */
 static cop_time patience(const struct cop_node *node, const struct cop__call *call,
                          cop_rank child)
 {
-    return cop_tree_depth(&call->tree, child) *
-               cop__trip_estimate(node, id_of(call, child)) +
-           call->service_ns;
+    cop_time trip = cop__trip_estimate(node, id_of(call, child));
+    if ((call->head.flags & COP_BCAST_BULK) && trip > COP__BULK_STALL)
+        trip = COP__BULK_STALL;
+    return cop_tree_depth(&call->tree, child) * trip + call->service_ns;
 }
 
 /* For the service here: as long as for those below, and half a round trip, which is before
@@ -207,7 +210,7 @@ static void expire_branch(struct cop_node *node, struct cop__call *call,
     if (!branch->owed || branch->deadline > node->now)
         return;
     if (cop__bulk_excuses(node, call, branch->rank, wait))
-        branch->deadline = node->now + (wait > BULK_LOOK ? wait : BULK_LOOK);
+        branch->deadline = node->now + BULK_LOOK;
     else
         fail_branch(node, call, branch, COP_ETIMEDOUT, COP_PHASE_REPLY);
 }

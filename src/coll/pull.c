@@ -425,15 +425,18 @@ static void judge_service(struct cop_node *node, struct cop__bulk *bulk)
 
 /*
  * K12, without HEAL: a source that stands still, and is not known to be dead, is not pulled from for
- * ever. It may itself wait for a taker, and its source for another: each has as long as the root gives
- * to the deepest, so twice that is longer than anybody waits who is going to be served.
+ * ever. It may itself wait for a taker, or for a service: each has at most what is said here, and so
+ * twice that is longer than anybody waits who is going to be served. Questions are counted, not time:
+ * a clock may jump.
  */
 static void judge_source(struct cop_node *node, struct cop__bulk *bulk)
 {
+    const struct cop__call *call = bulk->call;
     cop_rank top = cop_tree_root(cop__bulk_tree(bulk));
-    cop_time allowed = 2 * (cop__bulk_stall(bulk, top) + bulk->call->service_ns);
-    if (bulk->call->sweep || cop__bulk_is_root(bulk) || bulk->have == bulk->count ||
-        node->now - bulk->moved < allowed)
+    cop_time service = call->head.service_ns > call->service_ns ? call->head.service_ns
+                                                                : call->service_ns;
+    cop_time allowed = 2 * (cop__bulk_stall(bulk, top) + service);
+    if (call->sweep || bulk->unanswered < allowed / COP__BULK_RETRY)
         return;
     cop__bulk_fail(node, bulk, COP_ETIMEDOUT, cop__bulk_place_of(bulk, bulk->source));
 }
@@ -443,9 +446,12 @@ void cop__bulk_retry(struct cop_node *node, struct cop__bulk *bulk)
     if (bulk->call->sweep)
         drop_stalled(node, bulk);
     judge_service(node, bulk);
-    judge_source(node, bulk);
     if (cop__bulk_is_root(bulk) || bulk->have == bulk->count || bulk->status ||
         node->now - bulk->moved < COP__BULK_RETRY)
+        return;
+    bulk->unanswered++;
+    judge_source(node, bulk);
+    if (bulk->status)
         return;
     if (bulk->source != COP_ID_NONE) {
         send_pull(node, bulk, PULL_AGAIN);

@@ -12,7 +12,7 @@
 struct cop__group *cop__group_find(const struct cop_node *node, uint64_t number)
 {
     struct cop__group *group = cop__colls(node)->groups;
-    while (group && group->number != number)
+    while (group && (group->number != number || group->over))
         group = group->next;
     return group;
 }
@@ -44,7 +44,7 @@ void cop__group_drop(struct cop_node *node, struct cop__group *group)
     *at = group->next;
     group->next = NULL;
     group->number = 0;
-    colls->group_count--;
+    colls->group_count -= !group->over;
     cop__group_unref(group);
 }
 
@@ -230,10 +230,14 @@ COP__APART void cop__group_forget(struct cop_node *node, const struct cop__head 
 {
     struct cop__group *group =
         head->origin == GROUP_REGULAR ? cop__group_of_head(node, head) : NULL;
-    if (group && may_be_asked && head->kind != CALL_END)
+    if (!group || (group->over && may_be_asked))
+        return;
+    if (may_be_asked && head->kind != CALL_END) {
         group->over = true;
-    else if (group)
+        cop__colls(node)->group_count--;
+    } else {
         cop__group_drop(node, group);
+    }
 }
 
 COP__APART static int regular(struct cop_node *node, const struct cop__head *head,
@@ -442,9 +446,5 @@ int cop_group_digest(const struct cop_node *node, uint64_t group, uint8_t out[16
 
 uint32_t cop_node_groups(const struct cop_node *node)
 {
-    uint32_t count = 0;
-    for (const struct cop__group *group = cop__colls(node)->groups; group;
-         group = group->next)
-        count += !group->over;
-    return count;
+    return cop__colls(node)->group_count;
 }

@@ -214,6 +214,13 @@ void cop__stream_down(struct cop_node *node, struct cop__stream *stream,
         return;
     stream->down = number;
     stream->delivered = true;
+    struct cop_buf *down = NULL;
+    if (stream->slot_count > 0)
+        down = write_down(stream, &(struct cop__packet){number, bytes});
+    for (uint32_t i = 0; i < stream->slot_count && !node->failed; i++)
+        pass_down(node, stream, &stream->slots[i], cop_buf_ref(down));
+    cop_buf_unref(down);
+    /* Nobody below waits for what a filter makes of it here. */
     if (stream->is_back_end && stream->way)
         cop__way_deliver(node, stream, number, bytes);
     else if (stream->is_back_end)
@@ -222,12 +229,6 @@ void cop__stream_down(struct cop_node *node, struct cop__stream *stream,
                                                     .wave = number,
                                                     .bytes = bytes->data,
                                                     .length = bytes->length});
-    struct cop_buf *down = NULL;
-    if (stream->slot_count > 0)
-        down = write_down(stream, &(struct cop__packet){number, bytes});
-    for (uint32_t i = 0; i < stream->slot_count && !node->failed; i++)
-        pass_down(node, stream, &stream->slots[i], cop_buf_ref(down));
-    cop_buf_unref(down);
     waited_well(stream, &stream->reached_since);
     cop__stream_got(node, stream);
 }

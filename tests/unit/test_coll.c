@@ -794,6 +794,10 @@ static void test_last_waits(void **state)
     assert_int_equal(bcast(net, 0, &coll), 0);
     collnet_run(net);
     assert_int_equal(cop_node_groups(net->nodes[4]), 0);
+    /* What 4 keeps of it is for those who come back (K2), and not for calls of its own. */
+    coll.flags = COP_BCAST_HEAL;
+    coll.group = COP_GROUP_LEARNT + 1;
+    assert_int_equal(bcast(net, 4, &coll), COP_ENOENT);
     collnet_destroy(net);
 }
 
