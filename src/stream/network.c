@@ -254,14 +254,28 @@ static void remember_closed(struct cop_node *node, uint64_t number)
     all->closed[all->closed_count++] = number;
 }
 
+/*
+ * T19: who breaks off a fragile stream while it looks for a parent has nobody above to pass it on,
+ * and asks nobody any more. The one it left may live, and keep its place for it for ever.
+ */
+static void close_above(struct cop_node *node, const struct cop__network *network,
+                        const struct cop__news *news)
+{
+    cop_id root = cop_view_root(node->view);
+    if (!network->adopted && !network->is_root && root != node->self)
+        cop__network_say(node, network, root, news);
+}
+
 void cop__network_close(struct cop_node *node, struct cop__stream *stream, cop_id from)
 {
     struct cop__network *network = stream->network;
+    struct cop__news news = {.closed = &stream->number, .closed_count = 1};
     remember_closed(node, stream->number);
     if (node->failed)
         return;
-    flood(node, network,
-          &(struct cop__news){.closed = &stream->number, .closed_count = 1}, from);
+    flood(node, network, &news, from);
+    if (cop__stream_is_fragile(stream))
+        close_above(node, network, &news);
     if (stream->is_back_end || stream->has_front)
         cop__stream_tell(node, stream,
                          &(struct cop_stream_event){.kind = COP_STREAM_CLOSED,

@@ -617,6 +617,16 @@ static void test_fragile_in_a_new_view(void **state)
         "at 10ms leave 4\nliveness\n");
 }
 
+/* Who breaks it off has just left its parent, which lives, and is believed dead by nobody else. */
+static void test_fragile_broken_off_by_an_orphan(void **state)
+{
+    (void)state;
+    run("nodes 5\nshape chain\nseed 133613\nviews majority\nstart 5\n"
+        "stream sum waves 8 window 2 gap 8712794ns lag 7543446ns leaves withdraw fragile\n"
+        "net constant 10us jitter 38us\nat 4ms report 3 about 0\n"
+        "at 4ms report 3 about 2\nliveness\n");
+}
+
 /* Who leaves right after the one above it takes along what it gave, for nobody has its slot. */
 static void test_leaves_after_its_parent(void **state)
 {
@@ -725,6 +735,7 @@ int main(void)
         cmocka_unit_test(test_front_of_a_removed_root),
         cmocka_unit_test(test_adopted_after_its_end),
         cmocka_unit_test(test_fragile_in_a_new_view),
+        cmocka_unit_test(test_fragile_broken_off_by_an_orphan),
         cmocka_unit_test(test_leaves_after_its_parent),
         cmocka_unit_test(test_checkers_fail),
         cmocka_unit_test(test_swarm),
