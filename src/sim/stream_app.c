@@ -82,6 +82,14 @@ static void submit(struct cop_sim *sim, struct actor *actor, uint64_t number, co
     cop__sim_push(sim, event, sim->now + delay);
 }
 
+/* What is on its way to somebody who does not read yet stays as it was said. */
+static void abandon(struct actor *actor)
+{
+    if (actor->pending)
+        actor->slot = 0;
+    actor->pending = false;
+}
+
 static cop_time draw(const struct cop_sim *sim, uint64_t a, uint64_t b, cop_time most)
 {
     return most ? cop_sim_draw(sim, COP__PLACE_STREAM, a, b, most + 1) : 0;
@@ -116,8 +124,10 @@ static void attach(struct state *state, struct cop_sim *sim, cop_id id, cop_time
     state->root = COP_ID_NONE;
     state->wanted = id;
     state->wanted_life = cop__sim_incarnation(sim, id);
-    state->opens.pending = state->takes.pending = state->sends.pending = false;
-    state->closes.pending = false;
+    abandon(&state->opens);
+    abandon(&state->takes);
+    abandon(&state->sends);
+    abandon(&state->closes);
     submit(sim, &state->opens, state->number, id, &request,
            draw(sim, id, state->epoch + (state->number - 1) * 1009,
                 sim->config.stream.lag_ns) +
@@ -228,7 +238,7 @@ static void on_stream(void *of, struct cop_sim *sim, cop_id id, uint64_t number,
     struct state *state = &all->streams[number - 1];
     if (event->kind == COP_STREAM_OPENED) {
         state->back_ends[id].life = cop__sim_incarnation(sim, id);
-        state->back_ends[id].actor.pending = false;
+        abandon(&state->back_ends[id].actor);
     }
     if (event->kind == COP_STREAM_OPENED || event->kind == COP_STREAM_ROOM)
         give(state, sim, id);
@@ -332,7 +342,8 @@ static void after_front(struct state *state, struct cop_sim *sim, cop_id id,
         state->root = id;
         state->root_life = cop__sim_incarnation(sim, id);
         keep_definition(state, cop_sim_node(sim, id));
-        state->takes.pending = state->sends.pending = false;
+        abandon(&state->takes);
+        abandon(&state->sends);
         state->taken = request->wave;
         state->sent = state->reached;
         send(state, sim);
