@@ -10,6 +10,7 @@
 #include "privileges.h"
 #include "put.h"
 #include "say.h"
+#include "tokens.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -451,6 +452,7 @@ static int start_node(struct agent *agent, struct cop_view *view)
     struct cop__tcp_config driver = {
         .loop = &agent->loop,
         .runner = &agent->runner,
+        .swift_tokens = AGREE_TOKEN,
         .instance = cluster->instance,
         .self = agent->id,
         .incarnation = agent->incarnation,

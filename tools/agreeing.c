@@ -67,6 +67,8 @@ static void drop(struct agreeing *agreeing)
     *link = agreeing->next;
     if (agreeing->pause != NULL)
         uv_close((uv_handle_t *)agreeing->pause, free_timer);
+    if (agreeing->all->tcp != NULL) /* this, and what is said of its end */
+        cop__tcp_used_loop(agreeing->all->tcp);
     free(agreeing->called_ns);
     free(agreeing->samples);
     cop_ranks_free(&agreeing->reply.failed);
@@ -113,6 +115,8 @@ static void send_samples(struct agreeing *agreeing)
     }
     if (!more)
         drop(agreeing);
+    else
+        cop__tcp_used_loop(agreeing->all->tcp);
     session_reply(session, 0, more, body);
     cop_buf_unref(body);
 }
@@ -177,6 +181,8 @@ static void go_on(struct agreeing *agreeing)
             agreeing->ended == agreeing->called)) {
         if (agreeing->pause != NULL) {
             agreeing->random = cop__mix64(agreeing->random);
+            cop__tcp_used_loop(agreeing->all->tcp);
+            uv_update_time(agreeing->all->loop); /* on the short way nobody does */
             if (!uv_is_active((uv_handle_t *)agreeing->pause))
                 uv_timer_start(agreeing->pause, on_pause,
                                agreeing->random % (order->skew_ms + 1), 0);

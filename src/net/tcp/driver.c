@@ -435,9 +435,12 @@ static void settle(struct cop__tcp *tcp)
 /* After it has read all that there was: one write for each peer, not for each frame. */
 static void on_check(uv_check_t *check) { settle(check->data); }
 
-static bool is_swift(enum telling kind)
+static bool is_swift(const struct cop__tcp_config *config, const struct told *told)
 {
-    return kind == TELL_UPCALL || kind == TELL_COMPLETE || kind == TELL_STREAM;
+    if (!config->is_swift)
+        return told->kind == TELL_COMPLETE && (told->token & config->swift_tokens);
+    return told->kind == TELL_UPCALL || told->kind == TELL_COMPLETE ||
+           told->kind == TELL_STREAM;
 }
 
 /*
@@ -450,7 +453,7 @@ static bool tell_swiftly(struct cop__tcp *tcp)
     cop_time until = 0; /* from the first of a stream on */
     bool is_last = tcp->told == NULL;
     tcp->is_telling = true;
-    while (!is_last && !tcp->is_closing && is_swift(tcp->told->kind)) {
+    while (!is_last && !tcp->is_closing && is_swift(&tcp->config, tcp->told)) {
         bool is_stream = tcp->told->kind == TELL_STREAM;
         is_last = &tcp->told->next == end;
         if (is_stream && until == 0)
@@ -468,7 +471,7 @@ static bool on_settle(struct cop__rider *rider)
     struct cop__tcp *tcp =
         (struct cop__tcp *)((char *)rider - offsetof(struct cop__tcp, rider));
     cop__peers_flush(tcp->peers);
-    while (tcp->config.is_swift && tcp->told && tell_swiftly(tcp) && !tcp->is_closing)
+    while (tcp->told && tell_swiftly(tcp) && !tcp->is_closing)
         cop__peers_flush(tcp->peers);
     mind_deadline(tcp);
     return !tcp->told && tcp->failure == 0 && !tcp->is_closing;
@@ -668,6 +671,12 @@ int cop__tcp_submit(struct cop__tcp *tcp, const struct cop_request *request)
     if (tcp->told || tcp->failure != 0)
         cop__clock_wake(&tcp->clock, 0);
     return error;
+}
+
+void cop__tcp_used_loop(struct cop__tcp *tcp)
+{
+    if (tcp->config.runner)
+        cop__runner_changed(tcp->config.runner);
 }
 
 void cop__tcp_answer(struct cop__tcp *tcp, uint64_t guest, const struct cop_buf *bytes)

@@ -30,6 +30,9 @@ struct cop__tcp_config {
     /* `upcall`, `piece`, `complete` and `stream` touch nothing of libuv's: they may be
      * called on the runner's short way. */
     bool is_swift;
+    /* Otherwise: so does `complete` of tokens that have one of these bits, or it says so
+     * (cop__tcp_used_loop). */
+    uint64_t swift_tokens;
     uint8_t cluster[16]; /* id of the cluster; peers of another one are refused */
     uint64_t instance;   /* which start of the cluster; part of its identity */
     cop_id self;
@@ -144,6 +147,9 @@ int cop__tcp_create(const struct cop__tcp_config *config, struct cop__tcp **out)
  * `address`.
  */
 int cop__tcp_submit(struct cop__tcp *tcp, const struct cop_request *request);
+
+/* A callback that may be told on the runner's short way has used libuv after all. */
+void cop__tcp_used_loop(struct cop__tcp *tcp);
 const struct cop_node *cop__tcp_node(const struct cop__tcp *tcp);
 /* The latest life of this member that a peer said it knows, later than this; 0: none did. */
 cop_incarnation cop__tcp_outlived_by(const struct cop__tcp *tcp);
