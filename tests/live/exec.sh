@@ -32,6 +32,11 @@ expect 1 coppice exec -w n0 -- sh -c 'kill -9 $$'
 [ "$out" = '-- n0 (1): killed by SIGKILL' ] || die "$out"
 expect 1 coppice exec --json -w n[0-1] -- sh -c 'echo $COPPICE_MEMBER; exit 7'
 [ "$(field members)" = n1 ] && [ "$(field succeeded)" = 0 ] && [ "$(field exit)" = 7 ] || die "$out"
+# All bytes are there: NUL, too, and what is not UTF-8 as U+FFFD, also when it is cut off.
+expect 0 coppice exec --json -w n1 -- printf 'a\0b\0'
+grep -qF '"stdout":"a\u0000b\u0000","stdout_bytes":4,' <<<"$out" || die "$out"
+expect 0 coppice exec --json -w n1 -- printf 'x\303\251\377\303'
+grep -qF $'"stdout":"x\303\251\\ufffd\\ufffd","stdout_bytes":5,' <<<"$out" || die "$out"
 
 # ---- what a command leaves is killed; its input; its time ----
 expect 0 coppice exec -- sh -c "sleep $nap & echo done"
