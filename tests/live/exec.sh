@@ -77,6 +77,16 @@ expect 0 coppice exec --stream -w n[3-4] -- seq 20000
 [ "$(sort -n <<<"$out" | uniq -c | awk '$1 != 2' | wc -l)" = 0 ] || die "lines are lost"
 [ "$(wc -l <<<"$out")" = 40000 ] || die "lines are lost: $(wc -l <<<"$out")"
 
+# ---- output that cannot be written: why, also if that was found out early; no success ----
+for how in "" --stream --label --json; do
+    [ -w /dev/full ] || break
+    expect 1 bash -c 'exec "$0" exec $1 -- echo x >/dev/full' "$COPPICE" "$how"
+    [ "$err" = 'coppice: cannot write the output: No space left on device' ] || die "exec $how: $err"
+    expect 1 bash -c 'exec "$0" exec $1 -- echo x >&-' "$COPPICE" "$how"
+    [ "$err" = 'coppice: cannot write the output: it is closed' ] || die "exec $how: $err"
+done
+expect 0 bash -c 'exec "$0" exec -- true >&-' "$COPPICE"
+
 # ---- the log has every run, with its origin ----
 log=$XDG_RUNTIME_DIR/coppice/default/log
 grep -q "^coppice\[n5\]: exec: $(id -un) at n3: printf %s| a  b" "$log" || die "$(tail -3 "$log")"
