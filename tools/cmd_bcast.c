@@ -9,8 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What rides with the bytes has to fit, too; the node says exactly whether it does. */
-#define PAYLOAD_MAX COP_BCAST_MAX
+/* What rides with the bytes has to fit, too: the head of a call to everybody. */
+#define HEAD_BYTES 109u
+#define PAYLOAD_MAX (COP_BCAST_MAX - HEAD_BYTES)
 
 struct options {
     const char *from, *agent;
@@ -27,7 +28,7 @@ static int make_payload(const struct args *args, uint64_t bytes,
         return fail(EXIT_USAGE, "bcast: --bytes excludes a text");
     for (int i = 0; i < args->count; i++) {
         size_t length = strlen(args->operands[i]);
-        if (used + length + 1 > PAYLOAD_MAX)
+        if (used + length + (i > 0) > PAYLOAD_MAX)
             return fail(EXIT_USAGE, "bcast: a text has at most %u bytes", PAYLOAD_MAX);
         if (i > 0)
             out[used++] = ' ';

@@ -172,6 +172,17 @@ static void print_text(const struct report *report)
     }
 }
 
+/* Who refuses says so in the same words everywhere. */
+static int exit_code(const struct report *report)
+{
+    if (report->whole == report->members)
+        return EXIT_DONE;
+    return report->fate_count == 1 && report->fates[0].ids.count == report->members &&
+                   strcmp(report->fates[0].why, PUT_REFUSED) == 0
+               ? EXIT_REFUSED
+               : EXIT_FAILED;
+}
+
 /* ---- asking ---------------------------------------------------------------------- */
 
 static int complain_of(int error, const struct task *task)
@@ -183,6 +194,11 @@ static int complain_of(int error, const struct task *task)
         return fail(EXIT_REFUSED, "the agent that was asked is not in the view");
     case COP_ENOENT:
         return fail(EXIT_FAILED, "the agent that was asked cannot read %s", task->file);
+    case COP_ERANGE:
+        return fail(EXIT_USAGE,
+                    "put: %s cannot be read as far as its size says, as files of /proc "
+                    "and /sys: copy it first, and put the copy",
+                    task->file);
     case COP_EINVAL:
         return fail(EXIT_USAGE,
                     "put: %s must be the whole path of a file, with no %% "
@@ -250,7 +266,7 @@ static int ask(struct follow *follow, const struct roll *roll,
         code = complain_of(error, task);
     } else {
         (options->as_json ? print_json : print_text)(&report);
-        code = report.whole == report.members ? EXIT_DONE : EXIT_FAILED;
+        code = exit_code(&report);
     }
     free_report(&report);
     return code;
@@ -367,7 +383,7 @@ int cmd_put(int argc, char **argv)
             "member, and after a '/' at its end comes the name of the file. A member "
             "has\n"
             "all of the file under that name, or what was there before.\n"
-            "Exit status: 0 all have it, 1 otherwise, 130 interrupted.",
+            "Exit status: 0 all have it, 1 otherwise, 4 all refused, 130 interrupted.",
         .options = options,
         .least = 2,
         .most = 2,

@@ -37,6 +37,15 @@
 /* How long a question is open at a member, and how long the whole of it may take. */
 #define EXEC_PATIENCE (COP_SEC)
 #define EXEC_ROUND (UINT64_C(10) * COP_SEC)
+/*
+ * An order that seems to be older than this, or younger than nothing, by the clock of the
+ * member, waited at somebody who was stopped, or clocks differ: the root is asked before
+ * anything begins. Its word is good for EXEC_WORD. Without letters nobody can be asked, and only
+ * what is older than EXEC_STALE, by which time the root still waits, does not begin.
+ */
+#define EXEC_FRESH (UINT64_C(2) * COP_SEC)
+#define EXEC_WORD (COP_SEC)
+#define EXEC_STALE (UINT64_C(8) * COP_SEC)
 /* A root that has not been heard of for so long is gone. */
 #define EXEC_LEASE (UINT64_C(60) * COP_SEC)
 #define EXEC_DIGEST 32u
@@ -56,7 +65,9 @@ enum exec_flag {
 struct exec_order {
     uint8_t kind; /* enum exec_kind; to the agent EXEC_RUN */
     uint8_t flags;
-    uint64_t run;  /* named by its root, each larger than the last; to the agent 0 */
+    uint64_t
+        run; /* named by its root after its clock, in ns since 1970, each larger than
+                    * the last; to the agent 0 */
     uint64_t done; /* RUN: up to this one all are over */
     cop_time timeout_ns;
     uint32_t limit;          /* of each output */
@@ -103,6 +114,8 @@ enum exec_note_kind {
                      UINT64_MAX) */
     EXEC_OUT,  /* run, which 0 and 1 together: `count` bytes of standard output first */
     EXEC_NEXT, /* run: the next piece of the stream, please */
+    EXEC_ASK,  /* run: the order took long; is it still wanted? */
+    EXEC_GO,   /* run; count: 1 if it is, 0 if nobody waits for it any more */
     /* replies */
     EXEC_STARTED = 16, /* run */
     EXEC_NEWS,     /* count: who have not ended, with `ranges` of them; of `offset` */

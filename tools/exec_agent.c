@@ -5,6 +5,7 @@
 
 #include <coppice/error.h>
 #include <stdlib.h>
+#include <time.h>
 
 /* How soon a letter that was turned away is tried again. */
 #define RETRY_MS 5u
@@ -67,6 +68,13 @@ void exec_set_node(struct exec *exec, struct cop__tcp *tcp, cop_id self,
 
 uint64_t exec_token(struct exec *exec) { return EXEC_TOKEN | ++exec->next_token; }
 
+uint64_t exec_clock(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * COP_SEC + (uint64_t)now.tv_nsec;
+}
+
 /* COP_EAGAIN: not now. Everything else that fails is told by a view. */
 static int send_letter(struct exec *exec, cop_id to, const struct cop_buf *bytes)
 {
@@ -112,9 +120,10 @@ static void keep_letter(struct exec *exec, cop_id to, struct cop_buf *bytes)
 
 static void take_note(struct exec *exec, cop_id from, const struct exec_note *note)
 {
-    if (note->kind == EXEC_GET || note->kind == EXEC_NEXT)
+    if (note->kind == EXEC_GET || note->kind == EXEC_NEXT || note->kind == EXEC_GO)
         exec_member_note(exec, from, note);
-    else if (note->kind == EXEC_PART || note->kind == EXEC_OUT)
+    else if (note->kind == EXEC_PART || note->kind == EXEC_OUT ||
+             note->kind == EXEC_ASK)
         exec_root_note(exec, from, note);
 }
 

@@ -247,11 +247,26 @@ static void on_out(struct exec_call *call, cop_id from, const struct exec_note *
     }
 }
 
+/* Whether who has not begun may. Once the ends are told nothing is, and nobody begins when the
+ * time that the command has is up. */
+static bool may_begin(const struct exec_call *call)
+{
+    return (call->round == EXEC_RUN || call->round == EXEC_WAIT) &&
+           call->result == NULL && !call->is_cancelled &&
+           (call->order.timeout_ns == 0 ||
+            now_ns() - call->begun < call->order.timeout_ns);
+}
+
 void exec_root_note(struct exec *exec, cop_id from, const struct exec_note *note)
 {
     struct exec_call *call = exec->calls;
     while (call != NULL && (call->run != note->run || call->is_over))
         call = call->next;
+    if (note->kind == EXEC_ASK) {
+        struct exec_note go = {
+            .kind = EXEC_GO, .run = note->run, .count = call && may_begin(call)};
+        exec_post(exec, from, &go);
+    }
     if (call == NULL)
         return;
     if (note->kind == EXEC_PART && call->result != NULL)

@@ -13,8 +13,8 @@
 /* ---- answers --------------------------------------------------------------------- */
 
 /* A handle that is void, because the question was given up, is nothing to us. */
-static void reply(struct exec *exec, uint64_t handle, int status, const void *bytes,
-                  uint32_t length)
+void exec_member_reply(struct exec *exec, uint64_t handle, int status,
+                       const void *bytes, uint32_t length)
 {
     struct cop_coll coll = {.handle = handle, .status = status};
     struct cop_request request = {.kind = COP_REQUEST_REPLY,
@@ -31,12 +31,12 @@ static void reply(struct exec *exec, uint64_t handle, int status, const void *by
 static void reply_state(struct exec *exec, uint64_t handle, enum exec_state state)
 {
     uint8_t byte = (uint8_t)state;
-    reply(exec, handle, 0, &byte, 1);
+    exec_member_reply(exec, handle, 0, &byte, 1);
 }
 
 static void reply_nothing(struct exec *exec, uint64_t handle)
 {
-    reply(exec, handle, 0, NULL, 0);
+    exec_member_reply(exec, handle, 0, NULL, 0);
 }
 
 /* Answers the open question, if there is one, as things stand. */
@@ -51,7 +51,7 @@ static void answer(struct exec_run *run)
     else if (run->question == EXEC_WAIT)
         reply_state(run->exec, handle, EXEC_OVER);
     else
-        reply(run->exec, handle, 0, run->record->data, run->record->length);
+        exec_member_reply(run->exec, handle, 0, run->record->data, run->record->length);
 }
 
 /* ---- time ------------------------------------------------------------------------ */
@@ -192,7 +192,7 @@ static void on_ended(void *context, struct job *job)
     run->record = make_record(run);
     if (run->record == NULL) {
         if (run->handle != 0)
-            reply(exec, run->handle, COP_ENOMEM, NULL, 0);
+            exec_member_reply(exec, run->handle, COP_ENOMEM, NULL, 0);
         free_run(run);
         return;
     }
@@ -260,9 +260,8 @@ static bool is_meant(const struct exec *exec, const struct cop_upcall *upcall,
     return order->ids.count == 0 || exec_ranges_have(order->ids, exec->self);
 }
 
-/* "root at n0: uname -a", without what would break a line. */
-static void describe(const struct exec *exec, cop_id root,
-                     const struct exec_order *order, char *out, size_t size)
+void exec_member_describe(const struct exec *exec, cop_id root,
+                          const struct exec_order *order, char *out, size_t size)
 {
     char name[COP_NAME_MAX + 1];
     exec->config.name_of(exec->config.context, root, name);
@@ -382,7 +381,7 @@ static int check_run(struct exec *exec, const struct cop_upcall *upcall,
                      const struct exec_order *order)
 {
     char line[400];
-    describe(exec, upcall->root, order, line, sizeof line);
+    exec_member_describe(exec, upcall->root, order, line, sizeof line);
     if (!may_run(exec, upcall->root, order)) {
         cop__log(exec->config.log, COP_LOG_WARN, "exec: refused, by %s", line);
         return COP_EREFUSED;
@@ -412,6 +411,16 @@ static void drop_done(struct exec *exec, cop_id root, uint64_t done)
     }
 }
 
+void exec_member_begin(struct exec *exec, const struct cop_upcall *upcall,
+                       const struct exec_order *order)
+{
+    int error = check_run(exec, upcall, order);
+    if (!error)
+        error = create_run(exec, upcall, order);
+    if (error)
+        exec_member_reply(exec, upcall->handle, error, NULL, 0);
+}
+
 static void on_run(struct exec *exec, const struct cop_upcall *upcall,
                    const struct exec_order *order)
 {
@@ -420,11 +429,8 @@ static void on_run(struct exec *exec, const struct cop_upcall *upcall,
         reply_nothing(exec, upcall->handle);
         return;
     }
-    int error = check_run(exec, upcall, order);
-    if (!error)
-        error = create_run(exec, upcall, order);
-    if (error)
-        reply(exec, upcall->handle, error, NULL, 0);
+    if (!exec_late_takes(exec, upcall, order))
+        exec_member_begin(exec, upcall, order);
 }
 
 static void on_wait(struct exec_run *run, const struct cop_upcall *upcall, uint8_t kind)
@@ -449,7 +455,7 @@ void exec_member_question(struct exec *exec, const struct cop_upcall *upcall)
 {
     struct exec_order order;
     if (exec_order_decode((struct cop__bytes){upcall->bytes, upcall->length}, &order)) {
-        reply(exec, upcall->handle, COP_EMALFORMED, NULL, 0);
+        exec_member_reply(exec, upcall->handle, COP_EMALFORMED, NULL, 0);
         return;
     }
     if (order.kind == EXEC_RUN) {
@@ -496,6 +502,8 @@ void exec_member_note(struct exec *exec, cop_id from, const struct exec_note *no
     struct exec_run *run = find(exec, from, note->run);
     if (note->kind == EXEC_GET) {
         send_part(exec, from, note);
+    } else if (note->kind == EXEC_GO) {
+        exec_late_go(exec, from, note);
     } else if (run != NULL && run->is_sending) {
         run->is_sending = false;
         run->lease = now_ns() + EXEC_LEASE;
@@ -513,11 +521,13 @@ void exec_member_installed(struct exec *exec, const struct cop_view *view)
         if (run->root != COP_ID_NONE && !cop_view_has(view, run->root, run->root_life))
             abandon(run);
     }
+    exec_late_installed(exec, view);
     set_timer(exec);
 }
 
 void exec_member_end(struct exec *exec)
 {
+    exec_late_installed(exec, NULL);
     for (struct exec_run *run = exec->runs, *next; run; run = next) {
         next = run->next;
         free_run(run);

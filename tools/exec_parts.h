@@ -27,6 +27,16 @@ struct exec_run {
     bool is_sending; /* a piece is on its way */
 };
 
+/* An order that took long: whether it is still wanted the root was asked. */
+struct exec_late {
+    struct exec_late *next;
+    cop_id root;
+    uint64_t number;
+    uint64_t handle;
+    cop_time asked;
+    struct cop_buf *order;
+};
+
 /* A letter that could not be sent yet. */
 struct exec_letter {
     struct exec_letter *next;
@@ -49,6 +59,7 @@ struct exec {
     struct exec_letter *letters;
     struct exec_run *runs;
     uint32_t run_count;
+    struct exec_late *late;
     uint64_t kept_bytes;
     /* Runs that were ended, and must not begin any more: an order may come late. */
     struct {
@@ -68,18 +79,38 @@ struct exec {
 /* A letter, now or when there is room; to itself at once. */
 void exec_post(struct exec *exec, cop_id to, const struct exec_note *note);
 uint64_t exec_token(struct exec *exec);
+/* Nanoseconds since 1970. */
+uint64_t exec_clock(void);
 
 /* ---- exec_member.c --------------------------------------------------------------- */
 
 void exec_member_question(struct exec *exec, const struct cop_upcall *upcall);
-/* GET and NEXT. */
+/* GET, NEXT and GO. */
 void exec_member_note(struct exec *exec, cop_id from, const struct exec_note *note);
 void exec_member_installed(struct exec *exec, const struct cop_view *view);
 void exec_member_end(struct exec *exec);
+/* Runs it if it may; the question is answered then, or now. */
+void exec_member_begin(struct exec *exec, const struct cop_upcall *upcall,
+                       const struct exec_order *order);
+void exec_member_reply(struct exec *exec, uint64_t handle, int status,
+                       const void *bytes, uint32_t length);
+/* "root at n0: uname -a", without what would break a line. */
+void exec_member_describe(const struct exec *exec, cop_id root,
+                          const struct exec_order *order, char *out, size_t size);
+
+/* ---- exec_late.c ----------------------------------------------------------------- */
+
+/* Whether the order came late: then it is dealt with here, now or by the root's word. */
+bool exec_late_takes(struct exec *exec, const struct cop_upcall *upcall,
+                     const struct exec_order *order);
+/* GO. */
+void exec_late_go(struct exec *exec, cop_id root, const struct exec_note *go);
+/* What a root wanted that is gone goes; all without a view (NULL). */
+void exec_late_installed(struct exec *exec, const struct cop_view *view);
 
 /* ---- exec_root.c ----------------------------------------------------------------- */
 
-/* PART and OUT. */
+/* PART, OUT and ASK. */
 void exec_root_note(struct exec *exec, cop_id from, const struct exec_note *note);
 bool exec_root_complete(struct exec *exec, uint64_t token, int status,
                         struct cop_buf *result);

@@ -226,10 +226,8 @@ int exec_exit_code(const struct exec_outcome *outcome)
 static void put_text(struct json *json, const char *key, const struct exec_class *class,
                      int which)
 {
-    char *text = (char *)class->text[which];
-    /* There is room for it. */
-    text[class->used[which]] = '\0';
-    json_put_string(json, key, text);
+    json_key(json, key);
+    json_bytes(json, class->text[which], class->used[which]);
 }
 
 static void put_class(struct json *json, const struct exec_class *class,

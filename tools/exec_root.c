@@ -8,7 +8,6 @@
 #include <coppice/error.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* How soon a question that was turned away is asked again. */
 #define RETRY_MS 20u
@@ -305,9 +304,7 @@ static bool make_group(struct exec_call *call)
 /* Larger than all before it, also in an earlier life. */
 static uint64_t next_run(struct exec *exec)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    uint64_t number = (uint64_t)now.tv_sec * COP_SEC + (uint64_t)now.tv_nsec;
+    uint64_t number = exec_clock();
     exec->last_run = number > exec->last_run ? number : exec->last_run + 1;
     return exec->last_run;
 }
@@ -425,13 +422,22 @@ static uint32_t count_running(const struct cop_bcast_result *result,
     return 0;
 }
 
-/* What a member said when it was asked to run it stands, if it says nothing else later. */
+static bool is_absent(int status)
+{
+    return status == COP_ELOST || status == COP_ETIMEDOUT;
+}
+
+/* What a member said when it was asked to run it stands, if it says nothing else later; of
+ * whom nothing is heard the last is true. Who is silent may begin yet, and is to be told. */
 static void note_failures(struct exec_call *call, const struct cop_bcast_result *result)
 {
     for (uint32_t i = 0; i < result->failure_count; i++) {
-        struct cop_failure *fate = exec_call_fate(call, result->failures[i].node);
-        if (fate != NULL)
-            *fate = result->failures[i];
+        const struct cop_failure *failure = &result->failures[i];
+        struct cop_failure *fate = exec_call_fate(call, failure->node);
+        if (fate != NULL && (call->round == EXEC_RUN ||
+                             (is_absent(fate->status) && is_absent(failure->status))))
+            *fate = *failure;
+        call->needs_release |= failure->status == COP_ETIMEDOUT;
     }
 }
 
@@ -444,8 +450,7 @@ static void end_round(struct exec_call *call, struct cop_buf *bytes)
         exec_call_fail(call, error);
         return;
     }
-    if (call->round == EXEC_RUN)
-        note_failures(call, &result);
+    note_failures(call, &result);
     uint32_t running = count_running(&result, &ranges);
     if (running > 0) {
         struct exec_note news = {.kind = EXEC_NEWS,
@@ -484,7 +489,8 @@ bool exec_root_complete(struct exec *exec, uint64_t token, int status,
         return false;
     bool is_round = call->round_token == token;
     if (is_round && !call->is_over) {
-        if (status == 0 && result != NULL)
+        /* What came of it is in the result, also when somebody was silent. */
+        if (result != NULL && (status == 0 || status == COP_ETIMEDOUT))
             end_round(call, result);
         else
             exec_call_fail(call, status ? status : COP_EBUG);

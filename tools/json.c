@@ -57,10 +57,11 @@ void json_begin_array(struct json *json) { begin(json, '[', ']'); }
 void json_end_array(struct json *json) { end(json, ']'); }
 
 /*
- * Length of the well-formed UTF-8 sequence that starts at `at`, or 0. Overlong forms,
- * surrogates and what lies beyond U+10FFFF are not well-formed (RFC 3629).
+ * Length of the well-formed UTF-8 sequence that starts at `at`, of which there are `left`
+ * bytes, or 0. Overlong forms, surrogates and what lies beyond U+10FFFF are not well-formed
+ * (RFC 3629).
  */
-static size_t sequence_length(const unsigned char *at)
+static size_t sequence_length(const unsigned char *at, size_t left)
 {
     unsigned char low = 0x80, high = 0xbf;
     size_t more;
@@ -71,6 +72,8 @@ static size_t sequence_length(const unsigned char *at)
     else if (at[0] >= 0xf0 && at[0] <= 0xf4)
         more = 3;
     else
+        return 0;
+    if (more >= left)
         return 0;
     if (at[0] == 0xe0)
         low = 0xa0;
@@ -92,7 +95,7 @@ static void put_ascii(FILE *out, unsigned char byte)
 {
     static const char plain[] = "\"\\\b\f\n\r\t";
     static const char letter[] = "\"\\bfnrt";
-    const char *found = strchr(plain, byte);
+    const char *found = memchr(plain, byte, sizeof plain - 1);
     if (found)
         fprintf(out, "\\%c", letter[found - plain]);
     else if (byte < 0x20 || byte == 0x7f)
@@ -101,19 +104,19 @@ static void put_ascii(FILE *out, unsigned char byte)
         fputc(byte, out);
 }
 
-static void put_text(FILE *out, const char *text)
+static void put_text(FILE *out, const char *text, size_t length)
 {
-    const unsigned char *at = (const unsigned char *)text;
+    const unsigned char *at = (const unsigned char *)text, *end = at + length;
     fputc('"', out);
-    while (*at) {
-        size_t length = *at < 0x80 ? 1 : sequence_length(at);
+    while (at < end) {
+        size_t used = *at < 0x80 ? 1 : sequence_length(at, (size_t)(end - at));
         if (*at < 0x80)
             put_ascii(out, *at);
-        else if (length > 0)
-            fwrite(at, 1, length, out);
+        else if (used > 0)
+            fwrite(at, 1, used, out);
         else
             fputs("\\ufffd", out);
-        at += length > 0 ? length : 1;
+        at += used > 0 ? used : 1;
     }
     fputc('"', out);
 }
@@ -123,7 +126,7 @@ void json_key(struct json *json, const char *key)
     COP_ASSERT(in_object(json) && !json->keyed);
     if (json->comma)
         fputc(',', json->out);
-    put_text(json->out, key);
+    put_text(json->out, key, strlen(key));
     fputc(':', json->out);
     json->keyed = true;
 }
@@ -135,7 +138,13 @@ void json_string(struct json *json, const char *value)
         return;
     }
     begin_value(json);
-    put_text(json->out, value);
+    put_text(json->out, value, strlen(value));
+}
+
+void json_bytes(struct json *json, const void *bytes, size_t length)
+{
+    begin_value(json);
+    put_text(json->out, bytes, length);
 }
 
 void json_u64(struct json *json, uint64_t value)

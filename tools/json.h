@@ -43,6 +43,8 @@ void json_key(struct json *json, const char *key);
 
 /* Bytes that are not UTF-8 become U+FFFD. NULL is null. */
 void json_string(struct json *json, const char *value);
+/* The same for bytes that may have NUL among them: it becomes \u0000. */
+void json_bytes(struct json *json, const void *bytes, size_t length);
 void json_u64(struct json *json, uint64_t value);
 void json_i64(struct json *json, int64_t value);
 void json_bool(struct json *json, bool value);

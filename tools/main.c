@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #ifndef COPPICE_VERSION
 #define COPPICE_VERSION "unknown"
@@ -118,6 +119,19 @@ static int run(int argc, char **argv)
     return command->run(argc - 1, argv + 1);
 }
 
+/*
+ * Why output was lost. The stream only knows that it was, if that happened at an earlier flush:
+ * then one more byte fails for the same reason. What it is added to has a gap already.
+ */
+static const char *find_reason(int error)
+{
+    if (error == 0 && write(STDOUT_FILENO, "\n", 1) < 0)
+        error = errno;
+    if (error == EBADF)
+        return "it is closed";
+    return error ? strerror(error) : "some of it is lost";
+}
+
 /* Output that did not reach the disk or the pipe was not a success. */
 static int close_output(int code)
 {
@@ -126,15 +140,18 @@ static int close_output(int code)
         return code;
     if (errno == EPIPE)
         return code;
-    return fail(EXIT_FAILED, "cannot write the output: %s",
-                errno ? strerror(errno) : "unknown error");
+    return fail(EXIT_FAILED, "cannot write the output: %s", find_reason(errno));
 }
 
-/* Who was started without one of them would take a socket for its output. */
+/*
+ * Who was started without one of them would take a socket for its output. In the place of
+ * standard output comes what cannot be written to, so that output is not lost in silence.
+ */
 static void open_standard(void)
 {
     for (int fd = 0; fd <= 2; fd++)
-        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0)
+        if (fcntl(fd, F_GETFD) < 0 &&
+            open("/dev/null", fd == STDOUT_FILENO ? O_RDONLY : O_RDWR) < 0)
             exit(EXIT_FAILED);
 }
 

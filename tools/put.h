@@ -21,6 +21,8 @@
      COP_WANTS(COP_UPCALL_WANT))
 #define PUT_PATH_MAX 1024u
 #define PUT_TEXT_MAX 256u /* of what went wrong */
+/* What a member replies that may not write for whoever asks. */
+#define PUT_REFUSED "refused: the agent was not started with --allow-exec for this"
 
 enum put_flag {
     PUT_NOT_ROOT = 1, /* the root only reads */

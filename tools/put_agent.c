@@ -184,6 +184,18 @@ void put_upcall(struct put *put, struct cop_buf *record, struct cop_buf *beside)
 
 /* ---- beginning ------------------------------------------------------------------- */
 
+/* Files of /proc and /sys have no size, or one that is not theirs: the last byte is where it
+ * should be, and nothing is where nothing should be. */
+static bool has_its_size(int fd, uint64_t length)
+{
+    uint8_t byte;
+    ssize_t got;
+    do
+        got = pread(fd, &byte, 1, length > 0 ? (off_t)(length - 1) : 0);
+    while (got < 0 && errno == EINTR);
+    return got == (length > 0);
+}
+
 static int open_source(struct put_call *call)
 {
     char path[PUT_PATH_MAX];
@@ -198,6 +210,8 @@ static int open_source(struct put_call *call)
     if (fstat(call->fd, &status) != 0 || !S_ISREG(status.st_mode))
         return COP_EINVAL;
     call->length = (uint64_t)status.st_size;
+    if (!has_its_size(call->fd, call->length))
+        return COP_ERANGE;
     call->order.mode = (uint32_t)status.st_mode & 0777u;
     call->bytes = malloc(COP_BULK_CHUNK);
     return call->bytes ? 0 : COP_ENOMEM;

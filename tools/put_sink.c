@@ -60,9 +60,42 @@ __attribute__((format(printf, 2, 3))) static void blame(struct put_sink *sink,
     va_end(args);
 }
 
+/* What no file may take the place of; NULL: a file, a folder (rename says so), or nothing. */
+static const char *name_special(mode_t mode)
+{
+    switch (mode & S_IFMT) {
+    case S_IFLNK:
+        return "a symbolic link";
+    case S_IFIFO:
+        return "a FIFO";
+    case S_IFSOCK:
+        return "a socket";
+    case S_IFCHR:
+    case S_IFBLK:
+        return "a device";
+    default:
+        return NULL;
+    }
+}
+
+/* What is there and is no file is somebody's, and nobody could put it back. A link is not
+ * followed either: who may write where it stands need not be who owns what it points to. The
+ * kind comes first, for a long path is cut off. */
+static void check_place(struct put_sink *sink)
+{
+    struct stat status;
+    const char *kind =
+        lstat(sink->path, &status) == 0 ? name_special(status.st_mode) : NULL;
+    if (kind != NULL)
+        blame(sink, "%s is not replaced: %s", kind, sink->path);
+}
+
 /* Without a name, so that nothing is left if we are killed; hidden where that cannot be. */
 static void open_file(struct put_sink *sink)
 {
+    check_place(sink);
+    if (sink->why[0] != '\0')
+        return;
     sink->fd = open(sink->folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
     if (sink->fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
         sink->fd = open(sink->hidden,
@@ -116,6 +149,8 @@ static void finish_file(struct put_sink *sink)
         blame(sink, "cannot name %s: %s", sink->hidden, strerror(errno));
     else
         sink->is_named = true;
+    /* It took its time: something else may be there by now. */
+    check_place(sink);
     if (sink->why[0] == '\0' && rename(sink->hidden, sink->path) != 0)
         blame(sink, "cannot name %s: %s", sink->path, strerror(errno));
     else if (sink->why[0] == '\0')
@@ -278,9 +313,9 @@ static struct put_sink *create_sink(struct put *put, const struct cop_upcall *up
     put->sinks = sink;
     if (sink->is_ignored)
         return sink;
-    set_paths(sink, order->dest);
     if (!may_write(put, upcall->root, order->user))
-        blame(sink, "refused: the agent was not started with --allow-exec for this");
+        blame(sink, "%s", PUT_REFUSED);
+    set_paths(sink, order->dest);
     say_begun(sink, upcall->root, order->user);
     return sink;
 }

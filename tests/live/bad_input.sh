@@ -294,7 +294,13 @@ expect 0 coppice down
 # Output that cannot be written is not a success.
 if [ -w /dev/full ]; then
     bash -c '"$0" config >/dev/full' "$COPPICE" 2>"$scratch/err" && die 'wrote to /dev/full'
-    grep -q 'cannot write the output' "$scratch/err" || die "$(cat "$scratch/err")"
+    grep -q 'cannot write the output: No space left' "$scratch/err" || die "$(cat "$scratch/err")"
+    # This one flushes before its end.
+    bad 1 'cannot write the output: No space left' \
+        bash -c 'exec "$0" top --here --once --interval 1ms >/dev/full' "$COPPICE"
 fi
+for command in config --version 'help up' 'tree radix:4 9' 'top --here --once --interval 1ms'; do
+    bad 1 'cannot write the output: it is closed' bash -c 'exec "$0" $1 >&-' "$COPPICE" "$command"
+done
 assert_nothing_left
 echo "$cases cases"

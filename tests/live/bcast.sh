@@ -26,8 +26,18 @@ bcast_says 18 "n[1,7]"
 bcast_says 18 "n[1,7]" --from n5
 expect 0 coppice restart n[1,7]
 bcast_says 20 ""
-expect 2 coppice bcast --bytes 4096
-grep -q 'more than one message has room for' <<<"$err" || die "$err"
+# The limit is the real one, for both, also when somebody is dead.
+bcast_says 20 "" --bytes 3987
+expect 2 coppice bcast --bytes 3988
+grep -q 'takes a number from 1 to 3987' <<<"$err" || die "$err"
+bcast_says 20 "" "$(printf '%03987d' 0)"
+bcast_says 20 "" "$(printf '%01990d' 0)" "$(printf '%01996d' 0)"
+[ "$(field payload_bytes)" = 3987 ] || die "$out"
+expect 2 coppice bcast "$(printf '%03988d' 0)"
+grep -q 'a text has at most 3987 bytes' <<<"$err" || die "$err"
+expect 0 coppice kill n[2,8]
+bcast_says 18 "n[2,8]" --bytes 3987
+expect 0 coppice restart n[2,8]
 expect 2 coppice bcast --bytes 3 x
 expect 2 coppice bcast "$(seq 2000)"
 expect 0 coppice down

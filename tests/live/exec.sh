@@ -32,6 +32,11 @@ expect 1 coppice exec -w n0 -- sh -c 'kill -9 $$'
 [ "$out" = '-- n0 (1): killed by SIGKILL' ] || die "$out"
 expect 1 coppice exec --json -w n[0-1] -- sh -c 'echo $COPPICE_MEMBER; exit 7'
 [ "$(field members)" = n1 ] && [ "$(field succeeded)" = 0 ] && [ "$(field exit)" = 7 ] || die "$out"
+# All bytes are there: NUL, too, and what is not UTF-8 as U+FFFD, also when it is cut off.
+expect 0 coppice exec --json -w n1 -- printf 'a\0b\0'
+grep -qF '"stdout":"a\u0000b\u0000","stdout_bytes":4,' <<<"$out" || die "$out"
+expect 0 coppice exec --json -w n1 -- printf 'x\303\251\377\303'
+grep -qF $'"stdout":"x\303\251\\ufffd\\ufffd","stdout_bytes":5,' <<<"$out" || die "$out"
 
 # ---- what a command leaves is killed; its input; its time ----
 expect 0 coppice exec -- sh -c "sleep $nap & echo done"
@@ -71,6 +76,16 @@ expect 0 coppice exec -l -- sh -c 'echo a; echo b >&2; printf c'
 expect 0 coppice exec --stream -w n[3-4] -- seq 20000
 [ "$(sort -n <<<"$out" | uniq -c | awk '$1 != 2' | wc -l)" = 0 ] || die "lines are lost"
 [ "$(wc -l <<<"$out")" = 40000 ] || die "lines are lost: $(wc -l <<<"$out")"
+
+# ---- output that cannot be written: why, also if that was found out early; no success ----
+for how in "" --stream --label --json; do
+    [ -w /dev/full ] || break
+    expect 1 bash -c 'exec "$0" exec $1 -- echo x >/dev/full' "$COPPICE" "$how"
+    [ "$err" = 'coppice: cannot write the output: No space left on device' ] || die "exec $how: $err"
+    expect 1 bash -c 'exec "$0" exec $1 -- echo x >&-' "$COPPICE" "$how"
+    [ "$err" = 'coppice: cannot write the output: it is closed' ] || die "exec $how: $err"
+done
+expect 0 bash -c 'exec "$0" exec -- true >&-' "$COPPICE"
 
 # ---- the log has every run, with its origin ----
 log=$XDG_RUNTIME_DIR/coppice/default/log

@@ -103,3 +103,82 @@ expect 0 coppice down
 wait $asker || true
 until_true none
 assert_nothing_left
+
+# ---- one is stopped: the outputs of all others are there, it is named as silent, and it does
+# ---- not begin when it goes on: nobody waits for it any more ----
+expect 0 coppice up -n 16
+log=$XDG_RUNTIME_DIR/coppice/default/log
+late() { [ "$(grep -c "^coppice\[$1\]: .*not begun, it came too late" "$log")" -ge "$2" ]; }
+# Runs in the background; what it says is in $scratch/$1.out and .err.
+start() {
+    local name=$1
+    shift
+    "$COPPICE" exec "$@" -- sh -c "echo $name-\$COPPICE_MEMBER >>$runs; echo hi" \
+        >"$scratch/$name.out" 2>"$scratch/$name.err" &
+    askers[$name]=$!
+}
+ended() {
+    local name=$1 code=0
+    wait "${askers[$name]}" || code=$?
+    out=$(cat "$scratch/$name.out")
+    err=$(cat "$scratch/$name.err")
+    [ $code = "$2" ] || die "$name: exit status $code: $out $err"
+}
+declare -A askers
+rm -f "$runs"
+"$COPPICE" exec --json -- sh -c "echo \$COPPICE_MEMBER >>$runs; cat $gate; :" \
+    >"$scratch/middle.out" 2>"$scratch/middle.err" &
+askers[middle]=$!
+until_true begun 16
+expect 0 coppice kill --signal STOP n5
+exec 3>"$gate"
+exec 3>&-
+start text
+start json --json -t 1s
+start label --label
+ended text 1
+[ "$out" = $'-- n[0-4,6-15] (15)\nhi' ] || die "$out"
+[ "$err" = $'coppice: silent: n5\ncoppice: 15 of 16 ran it with exit status 0' ] || die "$err"
+ended json 1
+[ "$(field silent)" = n5 ] && [ "$(field dead)" = "" ] && [ "$(field succeeded)" = 15 ] || die "$out"
+ended label 1
+[ "$(wc -l <<<"$out")" = 15 ] && grep -q 'silent: n5$' <<<"$err" || die "$out $err"
+# This one it had begun: how it ended there is not known.
+ended middle 1
+[ "$(field silent)" = n5 ] && [ "$(field dead)" = "" ] && [ "$(field succeeded)" = 15 ] || die "$out"
+expect 0 coppice kill --signal CONT n5
+until_true late n5 3
+grep -q -- '-n5$' "$runs" && die "n5 began after all: $(cat "$runs")"
+expect 0 coppice exec -- true
+
+# ---- one that carries others: they are silent with it, and do not begin after it either ----
+rm -f "$runs"
+expect 0 coppice kill --signal STOP n1
+start relay --json
+ended relay 1
+[ "$(field dead)" = "" ] && grep -q '^n1$\|^n\[1[],-]' <<<"$(field silent)" || die "$out"
+[ "$(field succeeded)" = "$(wc -l <"$runs")" ] || die "$out $(cat "$runs")"
+before=$(sort "$runs")
+expect 0 coppice kill --signal CONT n1
+until_true late n1 1
+expect 0 coppice exec -- true
+[ "$(sort "$runs")" = "$before" ] || die "began after all: $(cat "$runs")"
+
+# ---- it goes on while the root still waits: it runs it, once; or it is silent and does not ----
+rm -f "$runs"
+expect 0 coppice kill --signal STOP n5
+start again --json
+until_true begun 15
+# Until the order is so old that it has to ask.
+aged() { [ $(($(date +%s) - $(stat -c %Y "$runs"))) -gt 3 ]; }
+until_true aged
+expect 0 coppice kill --signal CONT n5
+wait "${askers[again]}" || true
+out=$(cat "$scratch/again.out")
+ran=$(grep -c -- '-n5$' "$runs" || true)
+case "$(field succeeded) $(field silent) $ran" in
+"16  1" | "15 n5 0") ;;
+*) die "$out $(cat "$runs")" ;;
+esac
+expect 0 coppice down
+assert_nothing_left
