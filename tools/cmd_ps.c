@@ -105,7 +105,11 @@ static void print_json_row(struct json *json, const struct local *local,
     json_put_string(json, "schema", "coppice.ps.v1");
     json_put_string(json, "cluster", local->dir.name);
     json_put_string(json, "member", row->name);
-    json_put_u64(json, "id", row->id);
+    json_key(json, "id");
+    if (row->id != COP_ID_NONE)
+        json_u64(json, row->id);
+    else
+        json_null(json);
     json_put_string(json, "state", state_of(row->status));
     json_key(json, "epoch");
     if (roll != NULL)

@@ -276,6 +276,8 @@ static void on_join(struct keeper *keeper, struct session *session,
     struct join_command command;
     cop_id slot = 0;
     int error = join_command_decode(body, &command);
+    if (!error && command.name[0] != '\0')
+        error = cop__name_check(command.name, NULL, 0);
     if (!error && keeper->phase != RUNNING)
         error = COP_ESTATE;
     if (!error && keeper->crew.n == KEEPER_MEMBERS_MAX)

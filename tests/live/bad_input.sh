@@ -136,7 +136,10 @@ bad 2 'an operand is missing' coppice report
 bad 2 '--agent excludes' coppice view --agent x --from n0
 bad 2 '--contact excludes' coppice join --contact x --name y
 bad 2 'need --contact' coppice join --listen unix:x
-bad 2 "'a/b' cannot be a name" coppice join --contact x --as a/b
+bad 2 "'a/b' cannot be a name: 1 to 63 letters" coppice join --contact x --as a/b
+bad 2 "'12' cannot be a name" coppice join --contact x --as 12
+bad 2 "'' cannot be a name" coppice join --contact x --as ''
+bad 2 "'a b' cannot be a name" coppice join --as 'a b'
 bad 2 'a port is a number' coppice join --contact tcp:127.0.0.1:0
 assert_nothing_left
 
