@@ -47,6 +47,50 @@ for i in 1 2 3 4 5; do
     assert_nothing_left
 done
 
+# Whoever interrupts `up` has nothing left, or has it up and is told so; whenever it comes.
+for i in 0 1 2 3 4 5 6 7; do
+    for signal in INT TERM HUP; do
+        env --default-signal=INT "$COPPICE" up -n 16 --transport tcp --name "i$i" \
+            >"$scratch/up" 2>&1 &
+        victim=$!
+        started() { [ "$(processes | wc -l)" -gt $((i * 2 + 1)) ] || ! kill -0 $victim 2>/dev/null; }
+        until_true started
+        kill -$signal $victim 2>/dev/null || true
+        code=0
+        wait $victim || code=$?
+        case $code in
+        130) grep -q "interrupted: what was started of 'i$i' is stopped" "$scratch/up" ||
+            die "$(cat "$scratch/up")" ;;
+        0) grep -q '16 members up' "$scratch/up" || die "$(cat "$scratch/up")"
+            expect 0 coppice down --name "i$i" ;;
+        *) die "up ended with $code: $(cat "$scratch/up")" ;;
+        esac
+        nothing_left || die "something is left after $code: $(processes)"
+    done
+done
+# Also when the members are up, and `up` does not know it yet.
+before_it_knows() {
+    local code=0 victim
+    env --default-signal=INT "$COPPICE" up -n 64 >"$scratch/up" 2>&1 &
+    victim=$!
+    started() { [ -n "$(titled coppice:keeper)" ]; }
+    until_true started
+    if kill -STOP $victim 2>/dev/null; then
+        all_up() { coppice ps 2>/dev/null | grep -q '64 running'; }
+        until_true all_up
+        kill -INT $victim
+        kill -CONT $victim
+    fi
+    wait $victim || code=$?
+    [ $code != 130 ] || return 0
+    # It was faster.
+    [ $code = 0 ] && grep -q '64 members up' "$scratch/up" || die "$code: $(cat "$scratch/up")"
+    expect 0 coppice down
+    return 1
+}
+until_true before_it_knows
+nothing_left || die "something is left: $(processes)"
+
 # A stopped keeper cannot stop the cluster, so `down` kills it, and says so.
 expect 0 coppice up -n 8
 kill -STOP "$(titled coppice:keeper)" "$(titled coppice:janitor)"
