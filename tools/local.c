@@ -22,6 +22,8 @@
 #define GROUPS_TIMEOUT_NS (10 * COP_SEC)
 #define RESTART_TIMEOUT_NS (60 * COP_SEC)
 #define DOWN_TIMEOUT_NS (30 * COP_SEC)
+/* From the lock of a cluster that starts to its keeper. */
+#define KEEPER_TIMEOUT_NS (10 * COP_SEC)
 
 int local_settings(struct settings *settings, const char *name_flag)
 {
@@ -412,24 +414,68 @@ int local_restart(struct local *local, const struct cop_ranks *ids)
 /* A handle on a process that cannot become another one's; -1 if it is gone already. */
 static int hold(uint32_t pid) { return pid > 0 ? pidfd_open((pid_t)pid, 0) : -1; }
 
-static void wait_for_end(int pidfd)
+static bool has_ended(int pidfd)
 {
     struct pollfd wait = {.fd = pidfd, .events = POLLIN};
-    if (pidfd < 0)
-        return;
-    while (poll(&wait, 1, (int)(CALL_TIMEOUT_NS / COP_MSEC)) < 0 && errno == EINTR)
-        ;
-    close(pidfd);
+    int got;
+    do
+        got = poll(&wait, 1, (int)(CALL_TIMEOUT_NS / COP_MSEC));
+    while (got < 0 && errno == EINTR);
+    return got > 0;
+}
+
+/*
+ * Until the process is gone. One that has nothing left to do and does not end, as a stopped
+ * one, is killed: 0, or EXIT_FAILED after one line.
+ */
+static int wait_for_end(int pidfd, const char *who, const char *name)
+{
+    int code = 0;
+    if (pidfd >= 0 && !has_ended(pidfd)) {
+        code =
+            fail(EXIT_FAILED, "the %s of '%s' does not end: it is killed", who, name);
+        pidfd_send_signal(pidfd, SIGKILL, NULL, 0);
+        if (!has_ended(pidfd))
+            complain("the %s of '%s' is still there", who, name);
+    }
+    if (pidfd >= 0)
+        close(pidfd);
+    return code;
+}
+
+static int does_not_end(const struct dir *dir)
+{
+    return fail(EXIT_FAILED,
+                "cluster '%s' does not end: a process that does not answer holds "
+                "%s/lock; end whom `fuser -v %s/lock` names, and try again",
+                dir->name, dir->path, dir->path);
 }
 
 /* Until nobody holds the directory's lock: the janitor is the last. */
-static int wait_until_gone(const char *name)
+static int wait_until_gone(const struct dir *dir)
 {
     cop_time deadline = now_ns() + CALL_TIMEOUT_NS;
-    while (dir_is_live(name)) {
+    while (dir_is_live(dir->name)) {
         if (now_ns() > deadline)
-            return fail(EXIT_FAILED, "cluster '%s' does not end", name);
+            return does_not_end(dir);
         poll(NULL, 0, 5);
+    }
+    return 0;
+}
+
+/*
+ * The keeper of a cluster that may be just starting, when there is a lock and no keeper yet, or
+ * just ending. 0; or, without a keeper, -1 when it has ended by itself; or an exit code.
+ */
+static int await_keeper(const struct dir *dir, struct client *out)
+{
+    cop_time deadline = now_ns() + KEEPER_TIMEOUT_NS;
+    while (open_keeper(dir, out) != 0) {
+        if (!dir_is_live(dir->name))
+            return -1;
+        if (now_ns() > deadline)
+            return does_not_end(dir);
+        poll(NULL, 0, 1);
     }
     return 0;
 }
@@ -453,8 +499,9 @@ static pid_t parent_of(pid_t pid)
  * A keeper that does not answer (somebody stopped it) is killed: its members die with
  * it, and the janitor removes the rest, once it runs.
  */
-static int force_down(const struct client *keeper, const char *name)
+static int force_down(const struct client *keeper, const struct dir *dir)
 {
+    const char *name = dir->name;
     pid_t pid = client_peer(keeper);
     pid_t janitor = pid > 0 ? parent_of(pid) : 0;
     if (pid <= 0)
@@ -463,7 +510,7 @@ static int force_down(const struct client *keeper, const char *name)
     kill(pid, SIGKILL);
     if (janitor > 1)
         kill(janitor, SIGCONT);
-    int code = wait_until_gone(name);
+    int code = wait_until_gone(dir);
     return code ? code : EXIT_FAILED;
 }
 
@@ -491,32 +538,41 @@ static int check_unclean(const struct client_reply *reply)
     return code;
 }
 
-int local_down(const char *name)
+/* Tells the keeper, and waits until it and the janitor are gone. */
+static int end_keeper(struct client *keeper, const struct dir *dir)
 {
-    struct dir dir;
-    struct client keeper;
     struct client_reply reply;
     struct list_reply list = {0};
-    int code = dir_open(name, &dir);
-    if (code)
-        return code;
-    if (open_keeper(&dir, &keeper) != 0)
-        return wait_until_gone(name);
-    int error = client_call(&keeper, VERB_LIST, NULL, CALL_TIMEOUT_NS, &reply);
+    int code = 0;
+    int error = client_call(keeper, VERB_LIST, NULL, CALL_TIMEOUT_NS, &reply);
     if (!error)
         error = list_reply_decode(reply.body, &list);
     int janitor_fd = hold(list.janitor_pid), keeper_fd = hold(list.keeper_pid);
     list_reply_free(&list);
     if (!error)
-        error = client_call(&keeper, VERB_DOWN, NULL, DOWN_TIMEOUT_NS, &reply);
-    if (error == COP_ETIMEDOUT) {
-        code = force_down(&keeper, name);
-    } else if (!error && reply.status == 0) {
+        error = client_call(keeper, VERB_DOWN, NULL, DOWN_TIMEOUT_NS, &reply);
+    if (error == COP_ETIMEDOUT)
+        code = force_down(keeper, dir);
+    else if (!error && reply.status == 0)
         code = check_unclean(&reply);
-    }
-    client_close(&keeper);
-    wait_for_end(keeper_fd);
-    wait_for_end(janitor_fd);
+    client_close(keeper);
+    int slow = wait_for_end(keeper_fd, "keeper", dir->name);
+    slow |= wait_for_end(janitor_fd, "janitor", dir->name);
+    return code ? code : slow;
+}
+
+int local_down(const char *name)
+{
+    struct dir dir;
+    struct client keeper;
+    int code = dir_open(name, &dir);
+    if (code)
+        return code;
+    code = await_keeper(&dir, &keeper);
+    if (code)
+        return code < 0 ? 0 : code;
+    code = end_keeper(&keeper, &dir);
     /* Lost or refused: another command was faster. The end is the same. */
-    return code ? code : wait_until_gone(name);
+    int left = wait_until_gone(&dir);
+    return code ? code : left;
 }

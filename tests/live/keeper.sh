@@ -97,3 +97,35 @@ kill -STOP "$(titled coppice:keeper)" "$(titled coppice:janitor)"
 expect 1 coppice down
 grep -q 'does not answer: killed' <<<"$err" || die "$err"
 assert_nothing_left
+
+# A stopped janitor holds the directory, though its work is done.
+expect 0 coppice up -n 4
+kill -STOP "$(titled coppice:janitor)"
+expect 1 coppice down
+grep -q "the janitor of 'default' does not end: it is killed" <<<"$err" || die "$err"
+nothing_left || die "something is left: $(processes)"
+
+# `down` ends what is just starting, however far it is.
+for i in $(seq 40); do
+    "$COPPICE" up -n 32 --transport tcp >"$scratch/up" 2>&1 &
+    victim=$!
+    until_true test -e "$XDG_RUNTIME_DIR/coppice/default/lock"
+    expect 0 coppice down
+    code=0
+    wait $victim || code=$?
+    [ $code = 1 ] && grep -q 'stopped by another command' "$scratch/up" ||
+        { [ $code = 0 ] && grep -q 'members up' "$scratch/up"; } ||
+        die "up ended with $code: $(cat "$scratch/up")"
+    nothing_left || die "something is left: $(processes)"
+done
+
+# Who has the lock and does not go on can be found.
+mkdir -m 0700 "$XDG_RUNTIME_DIR/coppice" "$XDG_RUNTIME_DIR/coppice/default"
+: >"$XDG_RUNTIME_DIR/coppice/default/lock"
+exec 9<"$XDG_RUNTIME_DIR/coppice/default/lock"
+flock -x 9
+expect 1 coppice down
+grep -q "does not end: a process that does not answer holds .*/default/lock" <<<"$err" || die "$err"
+exec 9<&-
+expect 3 coppice down
+assert_nothing_left
