@@ -643,16 +643,18 @@ static int start_server(struct keeper *keeper)
 }
 
 /*
- * A key of its own, which only this user can read, and which goes with the directory. Who
- * is forked from here inherits what OpenSSL has set up once for all.
+ * A key of its own, or a copy of the one that was given, which only this user can read, and
+ * which goes with the directory. Who is forked from here inherits what OpenSSL has set up once
+ * for all.
  */
-static int make_key(const char *path, char *message, size_t size)
+static int make_key(const char *from, const char *path, char *message, size_t size)
 {
     struct cop__keys keys = {.step = COP__KEYS_ALONE};
-    int error = cop__key_make(&keys.use);
-    if (error)
+    int error =
+        from ? cop__keys_read(from, &keys, message, size) : cop__key_make(&keys.use);
+    if (error && from == NULL)
         snprintf(message, size, "no random numbers: %s", strerror(errno));
-    else
+    if (!error)
         error = cop__keys_write_brief(path, &keys, message, size);
     cop__keys_wipe(&keys);
     return error;
@@ -663,7 +665,9 @@ static int open_key(struct keeper *keeper)
     char path[DIR_PATH_SIZE + 16], message[400];
     struct cop__tls_files files = {.key = path};
     snprintf(path, sizeof path, "%s/" KEEPER_KEY, keeper->config->dir->path);
-    int error = keeper->config->one ? 0 : make_key(path, message, sizeof message);
+    int error = keeper->config->one
+                    ? 0
+                    : make_key(keeper->config->key, path, message, sizeof message);
     if (!error)
         error = cop__tls_create(&files, &keeper->crew.tls, message, sizeof message);
     if (error)

@@ -31,6 +31,7 @@ struct keeper_config {
     uint32_t guard;
     bool tcp;
     bool insecure;          /* TCP is not encrypted */
+    const char *key;        /* the file to take the key from; NULL: a new one */
     const char *allow_exec; /* NULL: the user who owns it, unless it is insecure */
     bool is_private;        /* ends with the process that started it */
     /* The one member of a cluster on hosts; NULL: all members are here. The file of members

@@ -66,6 +66,13 @@ bad 2 "bad detector 'ring:1ns'" coppice up -n 2 --detector ring:1ns
 bad 2 "bad detector 'ring:1s,witnesses:'" coppice up -n 2 --detector ring:1s,witnesses:
 bad 2 "bad guard '-1'" coppice up -n 2 --guard -1
 bad 2 "bad guard 'many'" coppice up -n 2 --guard many
+for option in '--fanout 4' '--patience 5s' '--user x' '--ssh ssh' '--remote x' '--port 7000'; do
+    bad 2 "${option%% *} is for --hosts, not for -n" coppice up -n 2 $option
+done
+bad 2 '--key is for --transport tcp, or --hosts' coppice up -n 2 --key x
+bad 2 '--key and --insecure exclude each other' \
+    coppice up -n 2 --transport tcp --insecure --key x
+bad 1 'No such file' coppice up -n 2 --transport tcp --key "$scratch/none"
 bad 2 "bad quorum 'has:'" coppice up -n 2 --quorum has:
 bad 2 "there is no member 'n2'" coppice up -n 2 --quorum has:n1,n2
 bad 2 "there is no member 'x'" coppice up -n 2 --quorum has:x
@@ -253,10 +260,22 @@ rm "$scratch/k.new"
 chmod 640 "$scratch/k"
 bad 4 'chmod 600' coppice key show "$scratch/k"
 bad 4 'chmod 600' coppice agent --members "$members" --id a --key "$scratch/k"
+bad 4 'chmod 600' coppice up -n 2 --transport tcp --key "$scratch/k"
 rm "$scratch/k"
 bad 2 "--listen x: an address begins with" coppice agent --members "$members" --id a --listen x
 bad 1 'cannot listen on' coppice agent --members "$members" --id a \
     --listen "unix:$scratch/none/x"
+assert_nothing_left
+
+# ---- with a key of somebody's own, from where it was typed ----
+(umask 077; cd "$scratch" && coppice key new k >/dev/null)
+(cd "$scratch" && coppice up -n 3 --transport tcp --key k >/dev/null)
+grep -h '^use' "$scratch/k" >"$scratch/use"
+grep -qxFf "$scratch/use" "$XDG_RUNTIME_DIR/coppice/default/key" || die 'it has another key'
+probe_says 3 ""
+expect 0 coppice down
+[ -s "$scratch/k" ] || die 'the key is gone'
+rm "$scratch/k"
 assert_nothing_left
 
 # ---- with a cluster ----
