@@ -8,6 +8,7 @@
 
 #include <coppice/error.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -374,6 +375,29 @@ int local_signal(struct local *local, int number, const struct cop_ranks *ids)
 
 /* ---- restarts -------------------------------------------------------------------- */
 
+const char *local_way_out(const struct local *local, char out[LOCAL_WAY_OUT_SIZE])
+{
+    const char *name = local->dir.name;
+    struct roll roll;
+    bool has_view = local_any_roll(local, &roll);
+    if (has_view && roll.is_degraded)
+        snprintf(out, LOCAL_WAY_OUT_SIZE,
+                 "those in the view go on with: coppice view --name %s --go-on %" PRIu64
+                 "; or end it with: coppice down --name %s, and start it again",
+                 name, cop_view_epoch(roll.view), name);
+    else if (has_view && roll.held_total > 0)
+        snprintf(out, LOCAL_WAY_OUT_SIZE,
+                 "the guard holds removals: coppice view --name %s names them, coppice "
+                 "report lets them go",
+                 name);
+    else
+        snprintf(out, LOCAL_WAY_OUT_SIZE,
+                 "end it with: coppice down --name %s, and start it again", name);
+    if (has_view)
+        roll_free(&roll);
+    return out;
+}
+
 /* The keeper answers with those that did not come back, and those that are not let in. */
 static int check_restart(const struct local *local, const struct client_reply *reply)
 {
@@ -381,6 +405,7 @@ static int check_restart(const struct local *local, const struct client_reply *r
     if (restart_reply_decode(reply->body, &got) != 0)
         return fail(EXIT_FAILED, "the keeper says something unintelligible");
     int code = 0;
+    char way_out[LOCAL_WAY_OUT_SIZE];
     const struct cop_ranks *ids = got.failed.count > 0 ? &got.failed : &got.waiting;
     char *names = cluster_fold(&local->cluster, ids->items, ids->count);
     if (got.failed.count > 0)
@@ -389,8 +414,8 @@ static int check_restart(const struct local *local, const struct client_reply *r
     else if (got.waiting.count > 0)
         code = fail(EXIT_REFUSED,
                     "started, but not in the view: %s; too few members are left to "
-                    "let them in, or the guard holds removals",
-                    names ? names : "?");
+                    "let them in, or the guard holds removals: %s",
+                    names ? names : "?", local_way_out(local, way_out));
     free(names);
     restart_reply_free(&got);
     return code;

@@ -71,6 +71,13 @@ int local_connect_any(const struct local *local, struct client *out, struct roll
 /* The same without a connection that stays, and without a line: whether there is one. */
 bool local_any_roll(const struct local *local, struct roll *out);
 
+/*
+ * What to type where too few members are left to change the view: a sentence, in which what can
+ * be typed works as it stands.
+ */
+#define LOCAL_WAY_OUT_SIZE 420u
+const char *local_way_out(const struct local *local, char out[LOCAL_WAY_OUT_SIZE]);
+
 /* A member's counters: lines "name value", to be freed; NULL if it does not answer. */
 char *local_status(const struct local *local, cop_id id);
 
