@@ -78,7 +78,7 @@ int local_open(const char *name, struct local *out)
     struct local local = {.keeper = {.fd = -1}};
     if (hosts_is(name))
         return hosts_local(name, out);
-    int code = dir_open(name, &local.dir);
+    int code = dir_open_needed(name, &local.dir);
     if (code)
         return code;
     snprintf(path, sizeof path, "%s/%s", local.dir.path, CLUSTER_FILE);

@@ -132,7 +132,11 @@ bad 2 'there are no rows' $model --contention /dev/null
 for command in ps down probe 'kill n0' 'restart n0' view join 'leave n0' 'report n0'; do
     bad 3 "there is no cluster 'default'" coppice $command
     bad 3 "there is no cluster 'nope'" coppice $command --name nope
+    hint=$(sed -n "s/.*; start one with: coppice //p" <<<"$err")
+    [ "$hint" = "$([ "$command" = down ] || echo 'up -n 8 --name nope')" ] || die "$command: $err"
 done
+expect 0 coppice up -n 8 --name nope
+expect 0 coppice down --name nope
 bad 3 'no agent takes commands' coppice probe --agent "$scratch/nothing"
 bad 3 'no agent takes commands' coppice view --agent "$scratch/nothing"
 bad 3 'no agent takes commands' coppice leave --agent "$scratch/nothing"
