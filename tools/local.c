@@ -153,6 +153,12 @@ int local_list(struct local *local, struct list_reply *out)
                 local->dir.name);
 }
 
+bool local_has_left(const struct member_status *status)
+{
+    return status->state == MEMBER_DEAD && status->wait_status == 0 &&
+           status->incarnation != 0;
+}
+
 int client_groups(struct client *client, struct groups *out)
 {
     struct client_reply reply;

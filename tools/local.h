@@ -34,6 +34,8 @@ int local_call(struct local *local, enum verb verb, const struct cop_buf *body,
                cop_time timeout_ns, struct client_reply *out);
 /* The members and how they are; to be freed. */
 int local_list(struct local *local, struct list_reply *out);
+/* Whether it has left: it ended by itself, and well. */
+bool local_has_left(const struct member_status *status);
 /* Members as typed: 0, or EXIT_USAGE after one line. */
 int local_select(const struct local *local, const char *command, char *const *texts,
                  int count, struct cop_ranks *out);

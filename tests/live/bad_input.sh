@@ -174,6 +174,12 @@ grep -q "^shape  *kary:3  *$conf:1$" <<<"$out" || die "$out"
 grep -q "^timeout  *3s  *COPPICE_TIMEOUT$" <<<"$out" || die "$out"
 grep -q "^transport  *unix  *default$" <<<"$out" || die "$out"
 
+# The documentation lists every one of them.
+document=$(dirname "$0")/../../docs/json.md
+for setting in $(coppice config --json | sed 's/.*"setting":"\([a-z]*\)".*/\1/'); do
+    grep -q "^| .setting. | string | .*\`$setting\`" "$document" || die "json.md: no $setting"
+done
+
 # ---- limits and places ----
 bad 1 'file descriptors, and the limit is 100: raise it' \
     bash -c 'ulimit -n 100; exec "$0" up -n 64' "$COPPICE"

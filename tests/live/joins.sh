@@ -64,6 +64,14 @@ joins() {
     [ "$(field root)" = n1 ] || die "$out"
     expect 0 coppice ps n0
     grep -q '^n0 .*left ' <<<"$out" || die "$out"
+    grep -q '^1 member: 1 left (n0)$' <<<"$out" || die "$out"
+    expect 1 coppice leave n0
+    [ "$err" = 'coppice: n0 has left already' ] || die "$err"
+    expect 1 coppice leave n2
+    [ "$err" = 'coppice: n2 is dead' ] || die "$err"
+    # Nothing is given up by a word that is refused.
+    expect 4 coppice view --go-on 99999
+    ! grep -q 'given up' <<<"$err" || die "$err"
     expect 0 coppice leave n[4-5]
     all_see "n[1,3,6],s1,x[1-7]"
     # Who left is not missed.
