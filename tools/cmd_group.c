@@ -148,7 +148,8 @@ static int check(const struct args *args)
                     is_set ? " and its members" : "");
     for (int i = 1; i < (is_set ? 2 : args->count); i++)
         if (!groups_is_name(args->operands[i]))
-            return fail(EXIT_USAGE, "group: '%s' cannot be the name of a group",
+            return fail(EXIT_USAGE,
+                        "group: '%s' cannot be the name of a group: " GROUPS_NAME_RULE,
                         args->operands[i]);
     return 0;
 }

@@ -91,6 +91,10 @@ static int run_local(const struct options *options)
 {
     struct settings settings;
     struct local local;
+    char message[200];
+    if (options->as != NULL &&
+        cop__name_check(options->as, message, sizeof message) != 0)
+        return fail(EXIT_USAGE, "join: %s", message);
     int code = local_settings(&settings, options->name);
     if (code == 0)
         code = local_open(settings_name(&settings), &local);
@@ -217,19 +221,15 @@ static cop_incarnation incarnation_of_now(void)
 /* The host's name unless given. */
 static int choose_name(const struct options *options, char out[64])
 {
-    struct nodeset one = {0};
-    if (options->as != NULL)
-        snprintf(out, 64, "%.63s", options->as);
-    else if (gethostname(out, 64) != 0)
-        out[0] = '\0';
-    out[63] = '\0';
-    int error = options->as && strlen(options->as) > NODESET_NAME_LENGTH
-                    ? COP_EINVAL
-                    : nodeset_add(&one, out);
-    nodeset_free(&one);
-    return error ? fail(EXIT_USAGE, "join: '%s' cannot be a name",
-                        options->as ? options->as : out)
-                 : 0;
+    char host[NODESET_NAME_LENGTH + 2] = "", message[200];
+    const char *name = options->as ? options->as : host;
+    if (options->as == NULL && gethostname(host, sizeof host - 1) != 0)
+        host[0] = '\0';
+    if (cop__name_check(name, message, sizeof message) != 0)
+        return fail(EXIT_USAGE, "join: %s%s", message,
+                    options->as ? "" : "; give it one with --as");
+    snprintf(out, 64, "%s", name);
+    return 0;
 }
 
 static int run_contact(const struct options *options, struct cop__tls *tls)

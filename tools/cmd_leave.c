@@ -47,13 +47,25 @@ static int wait_for_end(struct local *local, cop_id slot)
     }
 }
 
+/* Nobody takes its commands: its process is gone, one way or the other. */
+static int explain_silence(struct local *local, cop_id slot, const char *name)
+{
+    struct list_reply list;
+    int code = local_list(local, &list);
+    if (code)
+        return code;
+    bool has_left = local_has_left(&list.members[slot]);
+    list_reply_free(&list);
+    return fail(EXIT_FAILED, has_left ? "%s has left already" : "%s is dead", name);
+}
+
 static int leave_one(struct local *local, cop_id slot)
 {
     char name[NODESET_NAME_LENGTH + 1];
     struct client client;
     cluster_name(&local->cluster, slot, name);
     if (local_connect(local, slot, &client) != 0)
-        return fail(EXIT_FAILED, "%s is dead", name);
+        return explain_silence(local, slot, name);
     int code = leave(&client, name);
     client_close(&client);
     return code ? code : wait_for_end(local, slot);

@@ -27,12 +27,9 @@ static const char *state_name(enum member_state state)
     return names[state];
 }
 
-/* A member that ended by itself, and well, has left. */
 static const char *state_of(const struct member_status *status)
 {
-    bool has_left = status->state == MEMBER_DEAD && status->wait_status == 0 &&
-                    status->incarnation != 0;
-    return has_left ? "left" : state_name(status->state);
+    return local_has_left(status) ? "left" : state_name(status->state);
 }
 
 static enum colour state_colour(enum member_state state)
@@ -105,7 +102,11 @@ static void print_json_row(struct json *json, const struct local *local,
     json_put_string(json, "schema", "coppice.ps.v1");
     json_put_string(json, "cluster", local->dir.name);
     json_put_string(json, "member", row->name);
-    json_put_u64(json, "id", row->id);
+    json_key(json, "id");
+    if (row->id != COP_ID_NONE)
+        json_u64(json, row->id);
+    else
+        json_null(json);
     json_put_string(json, "state", state_of(row->status));
     json_key(json, "epoch");
     if (roll != NULL)
@@ -123,37 +124,41 @@ static void print_json_row(struct json *json, const struct local *local,
     json_end_object(json);
 }
 
+/* Those of a state, as it is printed, if there are any: ", 2 dead (n[3,7])". */
+static int print_state(const struct local *local, const struct list_reply *list,
+                       const struct cop_ranks *ids, const char *state,
+                       const char **separator)
+{
+    struct cop_ranks some = {0};
+    int error = 0;
+    for (uint32_t i = 0; i < ids->count && !error; i++)
+        if (strcmp(state_of(&list->members[ids->items[i]]), state) == 0)
+            error = cop_ranks_push(&some, ids->items[i]);
+    char *names = error ? NULL : cluster_fold(&local->cluster, some.items, some.count);
+    if (names != NULL && some.count > 0) {
+        printf("%s%" PRIu32 " %s", *separator, some.count, state);
+        if (strcmp(state, state_name(MEMBER_RUNNING)) != 0)
+            printf(" (%s)", names);
+        *separator = ", ";
+    }
+    free(names);
+    cop_ranks_free(&some);
+    return names ? 0 : fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
+}
+
 /* "32 members: 30 running, 2 dead (n[3,7])" */
 static int print_summary(const struct local *local, const struct list_reply *list,
                          const struct cop_ranks *ids)
 {
-    printf("%" PRIu32 " member%s:", ids->count, ids->count == 1 ? "" : "s");
+    static const char *const states[] = {"starting", "running", "stopped",
+                                         "dead",     "left",    "unreachable"};
     const char *separator = " ";
-    for (enum member_state state = MEMBER_STARTING; state <= MEMBER_UNREACHABLE;
-         state++) {
-        struct cop_ranks some = {0};
-        int error = 0;
-        for (uint32_t i = 0; i < ids->count && !error; i++)
-            if (list->members[ids->items[i]].state == state)
-                error = cop_ranks_push(&some, ids->items[i]);
-        char *names =
-            error ? NULL : cluster_fold(&local->cluster, some.items, some.count);
-        if (names == NULL) {
-            cop_ranks_free(&some);
-            return fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
-        }
-        if (some.count > 0 && state == MEMBER_RUNNING)
-            printf("%s%" PRIu32 " running", separator, some.count);
-        else if (some.count > 0)
-            printf("%s%" PRIu32 " %s (%s)", separator, some.count, state_name(state),
-                   names);
-        if (some.count > 0)
-            separator = ", ";
-        free(names);
-        cop_ranks_free(&some);
-    }
+    int code = 0;
+    printf("%" PRIu32 " member%s:", ids->count, ids->count == 1 ? "" : "s");
+    for (size_t i = 0; i < sizeof states / sizeof *states && code == 0; i++)
+        code = print_state(local, list, ids, states[i], &separator);
     putchar('\n');
-    return 0;
+    return code;
 }
 
 static void print_view(const struct local *local, const struct roll *roll)

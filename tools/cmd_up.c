@@ -6,16 +6,20 @@
 #include "hosts_up.h"
 #include "json.h"
 #include "local.h"
+#include "net/tls/keys.h"
 #include "say.h"
 
 #include <coppice/error.h>
+#include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* What was typed beside the settings. */
 struct options {
-    uint64_t n, fanout;
-    cop_time patience_ns;
+    uint64_t n, fanout;   /* 0: not typed */
+    cop_time patience_ns; /* the same */
     const char *config, *allow_exec;
     bool insecure, keep_going, print, as_json;
 };
@@ -74,19 +78,64 @@ static int check_quorum(const char *text, uint64_t n)
 
 /* ---- on this machine ------------------------------------------------------------- */
 
-static int run_here(const struct settings *settings, const struct options *options)
+/* What was typed and would do nothing is refused: whoever typed it relies on it. */
+static int check_here(const char *const flags[SETTINGS_COUNT],
+                      const struct options *options, bool is_tcp)
 {
-    bool is_tcp = settings_is_tcp(settings);
-    if (options->insecure && !is_tcp)
-        return fail(EXIT_USAGE, "up: --insecure is for --transport tcp");
+    static const enum setting of_hosts[] = {SETTING_user, SETTING_ssh, SETTING_remote,
+                                            SETTING_port};
+    for (size_t i = 0; i < sizeof of_hosts / sizeof *of_hosts; i++)
+        if (flags[of_hosts[i]] != NULL)
+            return fail(EXIT_USAGE, "up: --%s is for --hosts, not for -n",
+                        setting_key(of_hosts[i]));
+    if (options->fanout > 0 || options->patience_ns > 0)
+        return fail(EXIT_USAGE, "up: --%s is for --hosts, not for -n",
+                    options->fanout > 0 ? "fanout" : "patience");
     if (options->keep_going || options->print)
         return fail(EXIT_USAGE, "up: --keep-going and --print are for --hosts");
+    if (options->insecure && !is_tcp)
+        return fail(EXIT_USAGE, "up: --insecure is for --transport tcp");
+    if (flags[SETTING_key] != NULL && options->insecure)
+        return fail(EXIT_USAGE, "up: --key and --insecure exclude each other");
+    if (flags[SETTING_key] != NULL && !is_tcp)
+        return fail(EXIT_USAGE, "up: --key is for --transport tcp, or --hosts");
+    return 0;
+}
+
+/*
+ * A key that was given is checked before anything is started. Its path is made one for the
+ * keeper, which is in another directory.
+ */
+static int check_key(const char *path, char absolute[PATH_MAX])
+{
+    struct cop__keys keys;
+    char message[400];
+    int error = cop__keys_read(path, &keys, message, sizeof message);
+    if (error)
+        return fail(error == COP_EREFUSED ? EXIT_REFUSED : EXIT_FAILED, "%s", message);
+    cop__keys_wipe(&keys);
+    return realpath(path, absolute)
+               ? 0
+               : fail(EXIT_FAILED, "%s: %s", path, strerror(errno));
+}
+
+static int run_here(const struct settings *settings,
+                    const char *const flags[SETTINGS_COUNT],
+                    const struct options *options)
+{
+    bool is_tcp = settings_is_tcp(settings), has_key = flags[SETTING_key] != NULL;
+    char key[PATH_MAX];
+    int code = check_here(flags, options, is_tcp);
+    if (code == 0 && has_key)
+        code = check_key(flags[SETTING_key], key);
+    if (code)
+        return code;
     if (hosts_is(settings_name(settings)))
         return fail(EXIT_FAILED,
                     "cluster '%s' is up on hosts; choose another --name, or: coppice "
                     "down --name %s",
                     settings_name(settings), settings_name(settings));
-    int code = check_quorum(settings->at[SETTING_quorum].value, options->n);
+    code = check_quorum(settings->at[SETTING_quorum].value, options->n);
     cop_time begun = now_ns();
     const struct keeper_config config = {
         .n = (uint32_t)options->n,
@@ -96,6 +145,7 @@ static int run_here(const struct settings *settings, const struct options *optio
         .detector = settings->at[SETTING_detector].value,
         .tcp = is_tcp,
         .insecure = options->insecure,
+        .key = has_key ? key : NULL,
         .allow_exec = options->allow_exec,
     };
     if (code == 0)
@@ -116,8 +166,8 @@ static int run_hosts(const struct settings *settings, const struct options *opti
         .is_insecure = options->insecure,
         .keep_going = options->keep_going,
         .print = options->print,
-        .fanout = (uint32_t)options->fanout,
-        .patience_ns = options->patience_ns,
+        .fanout = options->fanout ? (uint32_t)options->fanout : HOSTS_FANOUT,
+        .patience_ns = options->patience_ns ? options->patience_ns : PATIENCE_NS,
     };
     struct hosts_result result;
     cop_time begun = now_ns();
@@ -143,7 +193,7 @@ static int run(const char *const flags[SETTINGS_COUNT], const struct options *op
     if (options->n > 0 && flags[SETTING_hosts] != NULL)
         return fail(EXIT_USAGE, "up: -n and --hosts exclude each other");
     if (options->n > 0)
-        return run_here(&settings, options);
+        return run_here(&settings, flags, options);
     if (settings.at[SETTING_hosts].value[0] == '\0')
         return fail(EXIT_USAGE,
                     "up: -n N is needed, or --hosts (try: coppice help up)");
@@ -156,7 +206,7 @@ static int run(const char *const flags[SETTINGS_COUNT], const struct options *op
 
 int cmd_up(int argc, char **argv)
 {
-    struct options got = {.fanout = HOSTS_FANOUT, .patience_ns = PATIENCE_NS};
+    struct options got = {0};
     const char *flags[SETTINGS_COUNT] = {NULL};
     const struct args_option options[] = {
         {'n', "members", "N", "so many processes on this machine", ARGS_NUMBER, &got.n,
@@ -189,7 +239,7 @@ int cmd_up(int argc, char **argv)
          &flags[SETTING_remote], 0, 0},
         {0, "port", "PORT", "hosts: members listen here (7640)", ARGS_TEXT,
          &flags[SETTING_port], 0, 0},
-        {0, "key", "FILE", "hosts: the key of the cluster; a new one otherwise",
+        {0, "key", "FILE", "of TCP: the key of the cluster; a new one otherwise",
          ARGS_TEXT, &flags[SETTING_key], 0, 0},
         {0, "fanout", "N", "hosts: so many at a time (32)", ARGS_NUMBER, &got.fanout, 1,
          FANOUT_MAX},

@@ -369,16 +369,17 @@ static int go_on(struct follow *follow, uint64_t epoch)
 {
     struct client_reply reply;
     struct cop_buf *body = number_encode(epoch);
-    fprintf(stderr,
-            "coppice: warning: view %" PRIu64 " is given up without a quorum. If the "
-            "others go on, too, there are two clusters.\n",
-            epoch);
     int error =
         body ? client_call(&follow->client, VERB_GO_ON, body, GO_ON_TIMEOUT_NS, &reply)
              : COP_ENOMEM;
     cop_buf_unref(body);
     if (!error)
         error = reply.status;
+    /* Also where it has not come to a view yet: it was told, and it will. */
+    if (error == 0 || error == COP_ETIMEDOUT)
+        complain("warning: view %" PRIu64 " is given up without a quorum. If the "
+                 "others go on, too, there are two clusters.",
+                 epoch);
     return error ? explain_go_on(error, epoch) : 0;
 }
 

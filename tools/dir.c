@@ -236,7 +236,7 @@ static enum state visit(struct base *base, const char *name)
     return state;
 }
 
-int dir_open(const char *name, struct dir *out)
+static int open_live(const char *name, bool is_needed, struct dir *out)
 {
     struct base base;
     int code = base_path(&base);
@@ -253,8 +253,18 @@ int dir_open(const char *name, struct dir *out)
     case STALE:
         break;
     }
-    return fail(EXIT_NO_CLUSTER, "there is no cluster '%s'; start one with: coppice up",
-                name);
+    if (!is_needed)
+        return fail(EXIT_NO_CLUSTER, "there is no cluster '%s'", name);
+    return fail(EXIT_NO_CLUSTER,
+                "there is no cluster '%s'; start one with: coppice up -n 8 --name %s",
+                name, name);
+}
+
+int dir_open(const char *name, struct dir *out) { return open_live(name, false, out); }
+
+int dir_open_needed(const char *name, struct dir *out)
+{
+    return open_live(name, true, out);
 }
 
 bool dir_is_live(const char *name)

@@ -33,6 +33,8 @@ int dir_create(const char *name, size_t longest, struct dir *out);
 
 /* The directory of a cluster that lives. 0, or an exit code after one line. */
 int dir_open(const char *name, struct dir *out);
+/* The same for a command that needs one: the line says what to type to start it. */
+int dir_open_needed(const char *name, struct dir *out);
 
 /* Whether a cluster of this name lives; says nothing. Cleans up after a dead one. */
 bool dir_is_live(const char *name);

@@ -38,7 +38,8 @@ struct cop_buf *groups_encode(const struct groups *groups);
 int group_decode(struct cop__bytes bytes, struct group *out);
 int groups_decode(struct cop__bytes bytes, struct groups *out);
 
-/* Whether it can be a name: letters, digits, '-', '_' and '.'. */
+/* Whether it can be a name, which is: */
+#define GROUPS_NAME_RULE "1 to 63 letters, digits and -_."
 bool groups_is_name(const char *text);
 
 /*

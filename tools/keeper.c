@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -33,7 +34,9 @@ enum phase { STARTING, RUNNING, STOPPING, STOPPED };
 struct keeper {
     const struct keeper_config *config;
     pid_t janitor;
-    int status_fd; /* -1 once `up` has been told */
+    int status_fd;     /* -1 once `up` wants the cluster */
+    uv_poll_t starter; /* its answer, or its end */
+    bool is_watching;
     struct crew crew;
     struct server *server;
     uv_loop_t loop;
@@ -71,7 +74,44 @@ __attribute__((format(printf, 2, 3))) static void tell(struct keeper *keeper,
     size_t size = (size_t)length < sizeof line - 1 ? (size_t)length : sizeof line - 2;
     line[size++] = '\n';
     /* Nobody there any more: `up` was interrupted, so the cluster is not wanted. */
-    if (write(keeper->status_fd, line, size) != (ssize_t)size)
+    if (send(keeper->status_fd, line, size, MSG_NOSIGNAL) != (ssize_t)size)
+        begin_stop(keeper);
+}
+
+/* How far it is: if `up` is slow to read, the next line says it as well. */
+static void tell_count(struct keeper *keeper)
+{
+    char line[32];
+    if (keeper->status_fd < 0 || keeper->phase >= STOPPING)
+        return;
+    int size = snprintf(line, sizeof line, "up %u\n", keeper->ready_count);
+    if (send(keeper->status_fd, line, (size_t)size, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 &&
+        errno != EAGAIN)
+        begin_stop(keeper);
+}
+
+static void leave_starter(struct keeper *keeper)
+{
+    if (keeper->is_watching)
+        uv_close((uv_handle_t *)&keeper->starter, NULL);
+    keeper->is_watching = false;
+    if (keeper->status_fd >= 0)
+        close(keeper->status_fd);
+    keeper->status_fd = -1;
+}
+
+/* `up` wants the cluster; or it is gone before it has said so, and nobody does. */
+static void on_starter(uv_poll_t *poll, int status, int events)
+{
+    struct keeper *keeper = poll->data;
+    char answer[sizeof KEEPER_WANTED];
+    (void)events;
+    ssize_t got =
+        status < 0 ? 0 : recv(keeper->status_fd, answer, sizeof answer, MSG_DONTWAIT);
+    if (got < 0 && errno == EAGAIN)
+        return;
+    leave_starter(keeper);
+    if (got <= 0)
         begin_stop(keeper);
 }
 
@@ -114,6 +154,7 @@ static void last_log_line(const struct keeper *keeper, char *out, size_t size)
 static void finish(struct keeper *keeper)
 {
     server_close(keeper->server);
+    leave_starter(keeper);
     signals_close(&keeper->signals);
     uv_close((uv_handle_t *)&keeper->timer, NULL);
     uv_close((uv_handle_t *)&keeper->ready, NULL);
@@ -276,6 +317,8 @@ static void on_join(struct keeper *keeper, struct session *session,
     struct join_command command;
     cop_id slot = 0;
     int error = join_command_decode(body, &command);
+    if (!error && command.name[0] != '\0')
+        error = cop__name_check(command.name, NULL, 0);
     if (!error && keeper->phase != RUNNING)
         error = COP_ESTATE;
     if (!error && keeper->crew.n == KEEPER_MEMBERS_MAX)
@@ -322,14 +365,12 @@ static void on_note(struct keeper *keeper, const struct agent_note *note)
     if (keeper->phase != STARTING || !is_news)
         return;
     keeper->ready_count++;
-    tell(keeper, "up %u", keeper->ready_count);
+    tell_count(keeper);
     if (keeper->ready_count < keeper->crew.n || keeper->phase != STARTING)
         return;
     keeper->phase = RUNNING;
     uv_timer_stop(&keeper->timer);
     tell(keeper, "ready");
-    close(keeper->status_fd);
-    keeper->status_fd = -1;
 }
 
 static void on_ready_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
@@ -572,6 +613,15 @@ static int start_handles(struct keeper *keeper)
         error = signals_start(&keeper->signals, loop, &wanted, on_signal);
     if (!error)
         error = uv_timer_start(&keeper->timer, on_start_timeout, START_TIMEOUT_MS, 0);
+    if (!error)
+        error = uv_poll_init(loop, &keeper->starter, keeper->status_fd);
+    /* What must arrive waits until it can. */
+    if (!error && fcntl(keeper->status_fd, F_SETFL, 0) != 0)
+        error = -errno;
+    keeper->is_watching = error == 0;
+    keeper->starter.data = keeper;
+    if (!error)
+        error = uv_poll_start(&keeper->starter, UV_READABLE, on_starter);
     return error;
 }
 
@@ -593,16 +643,18 @@ static int start_server(struct keeper *keeper)
 }
 
 /*
- * A key of its own, which only this user can read, and which goes with the directory. Who
- * is forked from here inherits what OpenSSL has set up once for all.
+ * A key of its own, or a copy of the one that was given, which only this user can read, and
+ * which goes with the directory. Who is forked from here inherits what OpenSSL has set up once
+ * for all.
  */
-static int make_key(const char *path, char *message, size_t size)
+static int make_key(const char *from, const char *path, char *message, size_t size)
 {
     struct cop__keys keys = {.step = COP__KEYS_ALONE};
-    int error = cop__key_make(&keys.use);
-    if (error)
+    int error =
+        from ? cop__keys_read(from, &keys, message, size) : cop__key_make(&keys.use);
+    if (error && from == NULL)
         snprintf(message, size, "no random numbers: %s", strerror(errno));
-    else
+    if (!error)
         error = cop__keys_write_brief(path, &keys, message, size);
     cop__keys_wipe(&keys);
     return error;
@@ -613,7 +665,9 @@ static int open_key(struct keeper *keeper)
     char path[DIR_PATH_SIZE + 16], message[400];
     struct cop__tls_files files = {.key = path};
     snprintf(path, sizeof path, "%s/" KEEPER_KEY, keeper->config->dir->path);
-    int error = keeper->config->one ? 0 : make_key(path, message, sizeof message);
+    int error = keeper->config->one
+                    ? 0
+                    : make_key(keeper->config->key, path, message, sizeof message);
     if (!error)
         error = cop__tls_create(&files, &keeper->crew.tls, message, sizeof message);
     if (error)

@@ -31,6 +31,7 @@ struct keeper_config {
     uint32_t guard;
     bool tcp;
     bool insecure;          /* TCP is not encrypted */
+    const char *key;        /* the file to take the key from; NULL: a new one */
     const char *allow_exec; /* NULL: the user who owns it, unless it is insecure */
     bool is_private;        /* ends with the process that started it */
     /* The one member of a cluster on hosts; NULL: all members are here. The file of members
@@ -55,15 +56,21 @@ struct keeper_one {
 #define KEEPER_KEY "key"
 #define KEEPER_MEMBERS_MAX 16384u
 
+/* What `up` answers to "ready". */
+#define KEEPER_WANTED "wanted"
+
 /*
  * Starts janitor, keeper and members, and waits until all members are ready. 0, or an
- * exit code after one line; then nothing is left.
+ * exit code after one line; then nothing is left. Signals that interrupt it do so until the
+ * cluster is wanted; after that, unless it is private, SIGINT, SIGTERM and SIGHUP stay blocked:
+ * the caller says that it is up, and ends.
  */
 int keeper_launch(const struct keeper_config *config);
 
 /*
- * The life of a keeper. Lines to `status_fd`: "up K" (members ready so far), "ready",
- * or "error TEXT". Returns its exit code.
+ * The life of a keeper. Lines to `status_fd`, a socket of packets: "up K" (members ready so
+ * far), "ready", or "error TEXT". The cluster stays when KEEPER_WANTED has come back, and
+ * ends when the other end closes before. Returns its exit code.
  */
 int keeper_run(const struct keeper_config *config, pid_t janitor, int status_fd);
 

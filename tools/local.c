@@ -8,6 +8,7 @@
 
 #include <coppice/error.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,6 +23,8 @@
 #define GROUPS_TIMEOUT_NS (10 * COP_SEC)
 #define RESTART_TIMEOUT_NS (60 * COP_SEC)
 #define DOWN_TIMEOUT_NS (30 * COP_SEC)
+/* From the lock of a cluster that starts to its keeper. */
+#define KEEPER_TIMEOUT_NS (10 * COP_SEC)
 
 int local_settings(struct settings *settings, const char *name_flag)
 {
@@ -75,7 +78,7 @@ int local_open(const char *name, struct local *out)
     struct local local = {.keeper = {.fd = -1}};
     if (hosts_is(name))
         return hosts_local(name, out);
-    int code = dir_open(name, &local.dir);
+    int code = dir_open_needed(name, &local.dir);
     if (code)
         return code;
     snprintf(path, sizeof path, "%s/%s", local.dir.path, CLUSTER_FILE);
@@ -148,6 +151,12 @@ int local_list(struct local *local, struct list_reply *out)
     list_reply_free(out);
     return fail(EXIT_FAILED, "the keeper of '%s' and its file disagree",
                 local->dir.name);
+}
+
+bool local_has_left(const struct member_status *status)
+{
+    return status->state == MEMBER_DEAD && status->wait_status == 0 &&
+           status->incarnation != 0;
 }
 
 int client_groups(struct client *client, struct groups *out)
@@ -372,6 +381,29 @@ int local_signal(struct local *local, int number, const struct cop_ranks *ids)
 
 /* ---- restarts -------------------------------------------------------------------- */
 
+const char *local_way_out(const struct local *local, char out[LOCAL_WAY_OUT_SIZE])
+{
+    const char *name = local->dir.name;
+    struct roll roll;
+    bool has_view = local_any_roll(local, &roll);
+    if (has_view && roll.is_degraded)
+        snprintf(out, LOCAL_WAY_OUT_SIZE,
+                 "those in the view go on with: coppice view --name %s --go-on %" PRIu64
+                 "; or end it with: coppice down --name %s, and start it again",
+                 name, cop_view_epoch(roll.view), name);
+    else if (has_view && roll.held_total > 0)
+        snprintf(out, LOCAL_WAY_OUT_SIZE,
+                 "the guard holds removals: coppice view --name %s names them, coppice "
+                 "report lets them go",
+                 name);
+    else
+        snprintf(out, LOCAL_WAY_OUT_SIZE,
+                 "end it with: coppice down --name %s, and start it again", name);
+    if (has_view)
+        roll_free(&roll);
+    return out;
+}
+
 /* The keeper answers with those that did not come back, and those that are not let in. */
 static int check_restart(const struct local *local, const struct client_reply *reply)
 {
@@ -379,6 +411,7 @@ static int check_restart(const struct local *local, const struct client_reply *r
     if (restart_reply_decode(reply->body, &got) != 0)
         return fail(EXIT_FAILED, "the keeper says something unintelligible");
     int code = 0;
+    char way_out[LOCAL_WAY_OUT_SIZE];
     const struct cop_ranks *ids = got.failed.count > 0 ? &got.failed : &got.waiting;
     char *names = cluster_fold(&local->cluster, ids->items, ids->count);
     if (got.failed.count > 0)
@@ -387,8 +420,8 @@ static int check_restart(const struct local *local, const struct client_reply *r
     else if (got.waiting.count > 0)
         code = fail(EXIT_REFUSED,
                     "started, but not in the view: %s; too few members are left to "
-                    "let them in, or the guard holds removals",
-                    names ? names : "?");
+                    "let them in, or the guard holds removals: %s",
+                    names ? names : "?", local_way_out(local, way_out));
     free(names);
     restart_reply_free(&got);
     return code;
@@ -412,24 +445,68 @@ int local_restart(struct local *local, const struct cop_ranks *ids)
 /* A handle on a process that cannot become another one's; -1 if it is gone already. */
 static int hold(uint32_t pid) { return pid > 0 ? pidfd_open((pid_t)pid, 0) : -1; }
 
-static void wait_for_end(int pidfd)
+static bool has_ended(int pidfd)
 {
     struct pollfd wait = {.fd = pidfd, .events = POLLIN};
-    if (pidfd < 0)
-        return;
-    while (poll(&wait, 1, (int)(CALL_TIMEOUT_NS / COP_MSEC)) < 0 && errno == EINTR)
-        ;
-    close(pidfd);
+    int got;
+    do
+        got = poll(&wait, 1, (int)(CALL_TIMEOUT_NS / COP_MSEC));
+    while (got < 0 && errno == EINTR);
+    return got > 0;
+}
+
+/*
+ * Until the process is gone. One that has nothing left to do and does not end, as a stopped
+ * one, is killed: 0, or EXIT_FAILED after one line.
+ */
+static int wait_for_end(int pidfd, const char *who, const char *name)
+{
+    int code = 0;
+    if (pidfd >= 0 && !has_ended(pidfd)) {
+        code =
+            fail(EXIT_FAILED, "the %s of '%s' does not end: it is killed", who, name);
+        pidfd_send_signal(pidfd, SIGKILL, NULL, 0);
+        if (!has_ended(pidfd))
+            complain("the %s of '%s' is still there", who, name);
+    }
+    if (pidfd >= 0)
+        close(pidfd);
+    return code;
+}
+
+static int does_not_end(const struct dir *dir)
+{
+    return fail(EXIT_FAILED,
+                "cluster '%s' does not end: a process that does not answer holds "
+                "%s/lock; end whom `fuser -v %s/lock` names, and try again",
+                dir->name, dir->path, dir->path);
 }
 
 /* Until nobody holds the directory's lock: the janitor is the last. */
-static int wait_until_gone(const char *name)
+static int wait_until_gone(const struct dir *dir)
 {
     cop_time deadline = now_ns() + CALL_TIMEOUT_NS;
-    while (dir_is_live(name)) {
+    while (dir_is_live(dir->name)) {
         if (now_ns() > deadline)
-            return fail(EXIT_FAILED, "cluster '%s' does not end", name);
+            return does_not_end(dir);
         poll(NULL, 0, 5);
+    }
+    return 0;
+}
+
+/*
+ * The keeper of a cluster that may be just starting, when there is a lock and no keeper yet, or
+ * just ending. 0; or, without a keeper, -1 when it has ended by itself; or an exit code.
+ */
+static int await_keeper(const struct dir *dir, struct client *out)
+{
+    cop_time deadline = now_ns() + KEEPER_TIMEOUT_NS;
+    while (open_keeper(dir, out) != 0) {
+        if (!dir_is_live(dir->name))
+            return -1;
+        if (now_ns() > deadline)
+            return does_not_end(dir);
+        poll(NULL, 0, 1);
     }
     return 0;
 }
@@ -453,8 +530,9 @@ static pid_t parent_of(pid_t pid)
  * A keeper that does not answer (somebody stopped it) is killed: its members die with
  * it, and the janitor removes the rest, once it runs.
  */
-static int force_down(const struct client *keeper, const char *name)
+static int force_down(const struct client *keeper, const struct dir *dir)
 {
+    const char *name = dir->name;
     pid_t pid = client_peer(keeper);
     pid_t janitor = pid > 0 ? parent_of(pid) : 0;
     if (pid <= 0)
@@ -463,7 +541,7 @@ static int force_down(const struct client *keeper, const char *name)
     kill(pid, SIGKILL);
     if (janitor > 1)
         kill(janitor, SIGCONT);
-    int code = wait_until_gone(name);
+    int code = wait_until_gone(dir);
     return code ? code : EXIT_FAILED;
 }
 
@@ -491,32 +569,41 @@ static int check_unclean(const struct client_reply *reply)
     return code;
 }
 
-int local_down(const char *name)
+/* Tells the keeper, and waits until it and the janitor are gone. */
+static int end_keeper(struct client *keeper, const struct dir *dir)
 {
-    struct dir dir;
-    struct client keeper;
     struct client_reply reply;
     struct list_reply list = {0};
-    int code = dir_open(name, &dir);
-    if (code)
-        return code;
-    if (open_keeper(&dir, &keeper) != 0)
-        return wait_until_gone(name);
-    int error = client_call(&keeper, VERB_LIST, NULL, CALL_TIMEOUT_NS, &reply);
+    int code = 0;
+    int error = client_call(keeper, VERB_LIST, NULL, CALL_TIMEOUT_NS, &reply);
     if (!error)
         error = list_reply_decode(reply.body, &list);
     int janitor_fd = hold(list.janitor_pid), keeper_fd = hold(list.keeper_pid);
     list_reply_free(&list);
     if (!error)
-        error = client_call(&keeper, VERB_DOWN, NULL, DOWN_TIMEOUT_NS, &reply);
-    if (error == COP_ETIMEDOUT) {
-        code = force_down(&keeper, name);
-    } else if (!error && reply.status == 0) {
+        error = client_call(keeper, VERB_DOWN, NULL, DOWN_TIMEOUT_NS, &reply);
+    if (error == COP_ETIMEDOUT)
+        code = force_down(keeper, dir);
+    else if (!error && reply.status == 0)
         code = check_unclean(&reply);
-    }
-    client_close(&keeper);
-    wait_for_end(keeper_fd);
-    wait_for_end(janitor_fd);
+    client_close(keeper);
+    int slow = wait_for_end(keeper_fd, "keeper", dir->name);
+    slow |= wait_for_end(janitor_fd, "janitor", dir->name);
+    return code ? code : slow;
+}
+
+int local_down(const char *name)
+{
+    struct dir dir;
+    struct client keeper;
+    int code = dir_open(name, &dir);
+    if (code)
+        return code;
+    code = await_keeper(&dir, &keeper);
+    if (code)
+        return code < 0 ? 0 : code;
+    code = end_keeper(&keeper, &dir);
     /* Lost or refused: another command was faster. The end is the same. */
-    return code ? code : wait_until_gone(name);
+    int left = wait_until_gone(&dir);
+    return code ? code : left;
 }

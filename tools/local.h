@@ -34,6 +34,8 @@ int local_call(struct local *local, enum verb verb, const struct cop_buf *body,
                cop_time timeout_ns, struct client_reply *out);
 /* The members and how they are; to be freed. */
 int local_list(struct local *local, struct list_reply *out);
+/* Whether it has left: it ended by itself, and well. */
+bool local_has_left(const struct member_status *status);
 /* Members as typed: 0, or EXIT_USAGE after one line. */
 int local_select(const struct local *local, const char *command, char *const *texts,
                  int count, struct cop_ranks *out);
@@ -70,6 +72,13 @@ int local_connect_any(const struct local *local, struct client *out, struct roll
 
 /* The same without a connection that stays, and without a line: whether there is one. */
 bool local_any_roll(const struct local *local, struct roll *out);
+
+/*
+ * What to type where too few members are left to change the view: a sentence, in which what can
+ * be typed works as it stands.
+ */
+#define LOCAL_WAY_OUT_SIZE 420u
+const char *local_way_out(const struct local *local, char out[LOCAL_WAY_OUT_SIZE]);
 
 /* A member's counters: lines "name value", to be freed; NULL if it does not answer. */
 char *local_status(const struct local *local, cop_id id);

@@ -24,12 +24,6 @@ struct split {
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-static bool is_name_char(char c)
-{
-    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-           c == '-' || c == '_' || c == '.' || c == ':';
-}
-
 static struct split split_name(const char *name)
 {
     size_t length = strlen(name);
@@ -143,7 +137,7 @@ int nodeset_add(struct nodeset *set, const char *name)
     if (length == 0 || length > NODESET_NAME_LENGTH || set->count == NODESET_NAMES_MAX)
         return COP_EINVAL;
     for (size_t i = 0; i < length; i++)
-        if (!is_name_char(name[i]))
+        if (!cop__name_has(name[i]))
             return COP_EINVAL;
     uint32_t at = lower_bound(set, name);
     if (at < set->count && strcmp(set->names[at], name) == 0)
@@ -325,7 +319,7 @@ static bool ends_term(char c) { return c == '\0' || c == ',' || c == ' ' || c ==
 static int expand(struct parser *parser, struct stem *stem, struct nodeset *out)
 {
     size_t length = stem->length;
-    while (is_name_char(*parser->at)) {
+    while (cop__name_has(*parser->at)) {
         if (stem->length == NODESET_NAME_LENGTH)
             return bad(parser, "a name may have at most %u bytes", NODESET_NAME_LENGTH);
         stem->text[stem->length++] = *parser->at++;

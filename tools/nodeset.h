@@ -2,6 +2,8 @@
 #ifndef COP_TOOLS_NODESET_H
 #define COP_TOOLS_NODESET_H
 
+#include "run/name.h"
+
 #include <coppice/types.h>
 
 /*
@@ -16,7 +18,7 @@
  * A term takes its names in or out in the order written. `@group` is refused:
  * groups.h replaces it before.
  */
-#define NODESET_NAME_LENGTH 63u  /* bytes in a name */
+#define NODESET_NAME_LENGTH COP__MEMBER_NAME_MAX
 #define NODESET_NUMBER_DIGITS 9u /* digits of a number in brackets */
 /*
  * Names in a set, and names that one text may expand to. A fuzzer that spends its time
@@ -52,7 +54,10 @@ char *nodeset_fold(const struct nodeset *set);
 char *nodeset_fold_ids(const char *prefix, const uint32_t *ids, uint32_t count);
 
 bool nodeset_has(const struct nodeset *set, const char *name);
-/* Adds one name that may be there already. COP_EINVAL if it cannot be a name. */
+/*
+ * Adds one name, or the digits of an id, that may be there already. COP_EINVAL if it cannot be
+ * in a set.
+ */
 int nodeset_add(struct nodeset *set, const char *name);
 void nodeset_free(struct nodeset *set);
 

@@ -3,18 +3,33 @@
 #include "cluster.h"
 #include "say.h"
 
+#include <coppice/error.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/*
+ * How a member is called in a node set: by its name. One that was let in with a name that no
+ * set can have, by another version, is called by its id; false: it has none.
+ */
+static bool call(const struct cluster *cluster, cop_id place,
+                 char out[NODESET_NAME_LENGTH + 1])
+{
+    cop_id id = cluster_id(cluster, place);
+    cluster_name(cluster, place, out);
+    if (cop__name_check(out, NULL, 0) == 0 || place < cluster->n)
+        return true;
+    snprintf(out, NODESET_NAME_LENGTH + 1, "%u", (unsigned)id);
+    return id != COP_ID_NONE;
+}
 
 static int all_names(const struct cluster *cluster, struct nodeset *out)
 {
     char name[NODESET_NAME_LENGTH + 1];
     int error = 0;
-    for (cop_id id = 0; id < cluster_count(cluster) && !error; id++) {
-        cluster_name(cluster, id, name);
-        error = nodeset_add(out, name);
-    }
+    for (cop_id id = 0; id < cluster_count(cluster) && !error; id++)
+        if (call(cluster, id, name))
+            error = nodeset_add(out, name);
     return error;
 }
 
@@ -103,13 +118,15 @@ int cluster_select(const struct cluster *cluster, char *const *texts, int count,
     struct cop_ranks ranks = {0};
     char *text = join(texts, count);
     int error = text ? 0 : COP_ENOMEM;
+    if (size > 0)
+        message[0] = '\0';
     if (!error && text[0] == '!')
         error = all_names(cluster, &all);
     if (!error)
         error = nodeset_parse(text, &all, &set, message, size);
     if (!error)
         error = add_set(cluster, &set, &ranks, message, size);
-    if (error == COP_ENOMEM)
+    if (error && size > 0 && message[0] == '\0')
         snprintf(message, size, "%s", cop_strerror(error));
     free(text);
     nodeset_free(&all);
@@ -130,7 +147,7 @@ char *cluster_fold(const struct cluster *cluster, const cop_id *ids, uint32_t co
     char *folded = NULL;
     int error = 0;
     for (uint32_t i = 0; i < count && !error; i++) {
-        cluster_name(cluster, ids[i], name);
+        (void)call(cluster, ids[i], name);
         error = nodeset_add(&set, name);
     }
     if (!error)

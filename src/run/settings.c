@@ -2,6 +2,7 @@
 /* Settings: taken from programs of any age, checked, and turned into what a run needs. */
 #include "net/tls/tls.h"
 #include "run/listen.h"
+#include "run/name.h"
 #include "run/parts.h"
 #include "run/text.h"
 
@@ -37,15 +38,6 @@ int cop__settings_take(const struct cop_settings *given, struct cop_settings *ou
                                 "library does not know");
     memcpy(out, given, sizeof *out);
     return 0;
-}
-
-static bool is_name(const char *text)
-{
-    static const char allowed[] = "abcdefghijklmnopqrstuvwxyz"
-                                  "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:";
-    size_t length = strlen(text);
-    return length > 0 && strspn(text, allowed) == length &&
-           strspn(text, "0123456789") < length;
 }
 
 /* An address that means the same in every directory. No spaces: it is sent in a line. */
@@ -200,19 +192,14 @@ static int apply_contact(struct cop_run *run, const struct cop_settings *setting
         read_address(settings, with_kind, 1, &run->contact, absolute, message, size);
     if (error)
         return error;
-    if (settings->name == NULL) {
-        if (gethostname(run->name, sizeof run->name) != 0)
-            run->name[0] = '\0';
-        run->name[sizeof run->name - 1] = '\0';
-    } else if (strlen(settings->name) < sizeof run->name) {
-        memcpy(run->name, settings->name, strlen(settings->name) + 1);
-    }
-    if (!is_name(run->name))
-        return cop__explain(message, size,
-                            "'%.80s' cannot be a name: at most 63 letters, digits and "
-                            "-_.: and not only digits",
-                            settings->name ? settings->name : run->name);
-    return 0;
+    char host[COP__MEMBER_NAME_MAX + 2] = "";
+    if (settings->name == NULL && gethostname(host, sizeof host - 1) != 0)
+        host[0] = '\0';
+    const char *name = settings->name ? settings->name : host;
+    error = cop__name_check(name, message, size);
+    if (error == 0)
+        snprintf(run->name, sizeof run->name, "%s", name);
+    return error;
 }
 
 /* ---- listening ------------------------------------------------------------------- */

@@ -66,6 +66,13 @@ bad 2 "bad detector 'ring:1ns'" coppice up -n 2 --detector ring:1ns
 bad 2 "bad detector 'ring:1s,witnesses:'" coppice up -n 2 --detector ring:1s,witnesses:
 bad 2 "bad guard '-1'" coppice up -n 2 --guard -1
 bad 2 "bad guard 'many'" coppice up -n 2 --guard many
+for option in '--fanout 4' '--patience 5s' '--user x' '--ssh ssh' '--remote x' '--port 7000'; do
+    bad 2 "${option%% *} is for --hosts, not for -n" coppice up -n 2 $option
+done
+bad 2 '--key is for --transport tcp, or --hosts' coppice up -n 2 --key x
+bad 2 '--key and --insecure exclude each other' \
+    coppice up -n 2 --transport tcp --insecure --key x
+bad 1 'No such file' coppice up -n 2 --transport tcp --key "$scratch/none"
 bad 2 "bad quorum 'has:'" coppice up -n 2 --quorum has:
 bad 2 "there is no member 'n2'" coppice up -n 2 --quorum has:n1,n2
 bad 2 "there is no member 'x'" coppice up -n 2 --quorum has:x
@@ -125,7 +132,11 @@ bad 2 'there are no rows' $model --contention /dev/null
 for command in ps down probe 'kill n0' 'restart n0' view join 'leave n0' 'report n0'; do
     bad 3 "there is no cluster 'default'" coppice $command
     bad 3 "there is no cluster 'nope'" coppice $command --name nope
+    hint=$(sed -n "s/.*; start one with: coppice //p" <<<"$err")
+    [ "$hint" = "$([ "$command" = down ] || echo 'up -n 8 --name nope')" ] || die "$command: $err"
 done
+expect 0 coppice up -n 8 --name nope
+expect 0 coppice down --name nope
 bad 3 'no agent takes commands' coppice probe --agent "$scratch/nothing"
 bad 3 'no agent takes commands' coppice view --agent "$scratch/nothing"
 bad 3 'no agent takes commands' coppice leave --agent "$scratch/nothing"
@@ -136,7 +147,10 @@ bad 2 'an operand is missing' coppice report
 bad 2 '--agent excludes' coppice view --agent x --from n0
 bad 2 '--contact excludes' coppice join --contact x --name y
 bad 2 'need --contact' coppice join --listen unix:x
-bad 2 "'a/b' cannot be a name" coppice join --contact x --as a/b
+bad 2 "'a/b' cannot be a name: 1 to 63 letters" coppice join --contact x --as a/b
+bad 2 "'12' cannot be a name" coppice join --contact x --as 12
+bad 2 "'' cannot be a name" coppice join --contact x --as ''
+bad 2 "'a b' cannot be a name" coppice join --as 'a b'
 bad 2 'a port is a number' coppice join --contact tcp:127.0.0.1:0
 assert_nothing_left
 
@@ -159,6 +173,12 @@ grep -q "^name  *x  *--name$" <<<"$out" || die "$out"
 grep -q "^shape  *kary:3  *$conf:1$" <<<"$out" || die "$out"
 grep -q "^timeout  *3s  *COPPICE_TIMEOUT$" <<<"$out" || die "$out"
 grep -q "^transport  *unix  *default$" <<<"$out" || die "$out"
+
+# The documentation lists every one of them.
+document=$(dirname "$0")/../../docs/json.md
+for setting in $(coppice config --json | sed 's/.*"setting":"\([a-z]*\)".*/\1/'); do
+    grep -q "^| .setting. | string | .*\`$setting\`" "$document" || die "json.md: no $setting"
+done
 
 # ---- limits and places ----
 bad 1 'file descriptors, and the limit is 100: raise it' \
@@ -250,10 +270,22 @@ rm "$scratch/k.new"
 chmod 640 "$scratch/k"
 bad 4 'chmod 600' coppice key show "$scratch/k"
 bad 4 'chmod 600' coppice agent --members "$members" --id a --key "$scratch/k"
+bad 4 'chmod 600' coppice up -n 2 --transport tcp --key "$scratch/k"
 rm "$scratch/k"
 bad 2 "--listen x: an address begins with" coppice agent --members "$members" --id a --listen x
 bad 1 'cannot listen on' coppice agent --members "$members" --id a \
     --listen "unix:$scratch/none/x"
+assert_nothing_left
+
+# ---- with a key of somebody's own, from where it was typed ----
+(umask 077; cd "$scratch" && coppice key new k >/dev/null)
+(cd "$scratch" && coppice up -n 3 --transport tcp --key k >/dev/null)
+grep -h '^use' "$scratch/k" >"$scratch/use"
+grep -qxFf "$scratch/use" "$XDG_RUNTIME_DIR/coppice/default/key" || die 'it has another key'
+probe_says 3 ""
+expect 0 coppice down
+[ -s "$scratch/k" ] || die 'the key is gone'
+rm "$scratch/k"
 assert_nothing_left
 
 # ---- with a cluster ----

@@ -33,6 +33,12 @@ cycle() {
     expect 0 coppice restart n[0,3,6]
     probe_says 12 ""
     probe_says 12 "" --from n6
+    # Also all of them: never so many at once that the others could not let them in.
+    expect 0 coppice restart n[0-11]
+    expect 0 coppice view --json
+    [ "$(field count)" = 12 ] && [ "$(field agree)" = true ] || die "$out"
+    expect 0 coppice restart n[1-11]
+    probe_says 12 ""
     expect 0 coppice ps --stats n0
     grep -q '^n0 .*connections ' <<<"$out" || die "no statistics: $out"
 
@@ -45,3 +51,34 @@ cycle
 cycle --transport tcp
 cycle --shape flat
 cycle --shape chain
+
+# Where nobody can be spared nothing is killed, and the way out works as typed.
+expect 0 coppice up -n 2 --name two
+expect 4 coppice restart --name two n0
+grep -q 'not restarted: n0; .*: end it with: coppice down --name two, ' <<<"$err" || die "$err"
+probe_says 2 "" --name two
+expect 0 coppice down --name two
+expect 0 coppice up -n 2 --name two --quorum none
+expect 0 coppice restart --name two n[0-1]
+probe_says 2 "" --name two
+expect 0 coppice down --name two
+expect 0 coppice up -n 4 --name has --quorum has:n1
+expect 4 coppice restart --name has n[0-3]
+grep -q 'not restarted: n1; ' <<<"$err" || die "$err"
+expect 0 coppice restart --name has n[0,2-3]
+probe_says 4 "" --name has
+expect 0 coppice down --name has
+# Half of them die: who comes back is told what to type, and that works.
+expect 0 coppice up -n 4 --name half
+expect 0 coppice kill --name half --signal STOP n[0-1]
+expect 0 coppice kill --name half n[0-1]
+expect 4 coppice restart --name half n0
+way_out=$(sed -n 's/.*those in the view go on with: coppice \(view --name half --go-on [0-9]*\);.*/\1/p' <<<"$err")
+[ -n "$way_out" ] || die "$err"
+coppice $way_out >/dev/null 2>&1 || true
+goes_on() { coppice view --name half >/dev/null 2>&1; }
+until_true goes_on
+expect 0 coppice restart --name half n[0-1]
+probe_says 4 "" --name half
+expect 0 coppice down --name half
+assert_nothing_left

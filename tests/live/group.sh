@@ -47,7 +47,8 @@ bad() {
 bad 2 'an operand is missing' coppice group
 bad 2 "set, list or rm, not 'x'" coppice group x
 bad 2 'takes a name and its members' coppice group set a
-bad 2 "'a@b' cannot be the name" coppice group set a@b n1
+bad 2 "'a@b' cannot be the name of a group: 1 to 63 letters, digits and -_." \
+    coppice group set a@b n1
 bad 2 "there is no member 'n99'" coppice group set a n99
 bad 2 "there is no group 'db'" coppice group set a @db
 bad 1 "there is no group 'db'" coppice group rm db

@@ -32,6 +32,14 @@ joins() {
     probe_says 13 "x[3-4]"
     expect 0 coppice restart x3
     all_see "n[0-6],x[1-3,5-8]"
+    # What cannot be a name is refused at once, and spoils nothing.
+    local name
+    for name in 'a b' 'n[0-3]' x,y '!x' @g a/b ü '' 12 0 $'a\033[1m' $'a\nb' "$(printf 'x%.0s' {1..64})"; do
+        expect 2 coppice join --as "$name"
+        grep -q 'cannot be a name: 1 to 63 letters' <<<"$err" || die "$err"
+    done
+    expect 0 coppice ps '!x4'
+    grep -q '^14 members: ' <<<"$out" || die "$out"
     expect 4 coppice join --as n3
     expect 4 coppice join --as x4
 
@@ -56,6 +64,14 @@ joins() {
     [ "$(field root)" = n1 ] || die "$out"
     expect 0 coppice ps n0
     grep -q '^n0 .*left ' <<<"$out" || die "$out"
+    grep -q '^1 member: 1 left (n0)$' <<<"$out" || die "$out"
+    expect 1 coppice leave n0
+    [ "$err" = 'coppice: n0 has left already' ] || die "$err"
+    expect 1 coppice leave n2
+    [ "$err" = 'coppice: n2 is dead' ] || die "$err"
+    # Nothing is given up by a word that is refused.
+    expect 4 coppice view --go-on 99999
+    ! grep -q 'given up' <<<"$err" || die "$err"
     expect 0 coppice leave n[4-5]
     all_see "n[1,3,6],s1,x[1-7]"
     # Who left is not missed.

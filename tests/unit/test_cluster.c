@@ -136,6 +136,25 @@ static void members_by_name_id_and_set(void **state)
     cluster_close(&cluster);
 }
 
+static void who_has_an_impossible_name_is_called_by_id(void **state)
+{
+    (void)state;
+    struct cluster cluster = open_text(HEAD "0 n0 unix:a\n1 n1 unix:b\n");
+    struct cluster_extra extras[] = {{7, "a b", "unix:c"},
+                                     {COP_ID_NONE, "!x", "unix:d"}};
+    const cop_id both[] = {2, 3};
+    cluster.extras = extras;
+    cluster.extra_count = 2;
+    assert_selects(&cluster, "!n0", "7,n1");
+    char *folded = cluster_fold(&cluster, both, 2);
+    assert_non_null(folded);
+    assert_string_equal(folded, "7,4294967295");
+    free(folded);
+    cluster.extras = NULL;
+    cluster.extra_count = 0;
+    cluster_close(&cluster);
+}
+
 static void lines_that_are_wrong_are_named(void **state)
 {
     (void)state;
@@ -171,6 +190,7 @@ int main(void)
         cmocka_unit_test(reads_what_is_written),
         cmocka_unit_test(finds_every_member_of_many),
         cmocka_unit_test(members_by_name_id_and_set),
+        cmocka_unit_test(who_has_an_impossible_name_is_called_by_id),
         cmocka_unit_test(lines_that_are_wrong_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
