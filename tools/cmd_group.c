@@ -18,6 +18,13 @@ struct options {
     bool as_json;
 };
 
+static int explain(int error)
+{
+    if (error == COP_ESTATE || error == COP_EREMOVED)
+        return fail(EXIT_REFUSED, "the agent that was asked is not in the view");
+    return fail(EXIT_FAILED, "group: %s", cop_strerror(error));
+}
+
 /* ---- list ------------------------------------------------------------------------ */
 
 static void print_one(const struct group *group, bool as_json)
@@ -49,7 +56,7 @@ static int list(struct follow *follow, const struct options *options,
     int code = 0;
     int error = client_groups(&follow->client, &groups);
     if (error)
-        return fail(EXIT_FAILED, "group: %s", cop_strerror(error));
+        return explain(error);
     for (int i = 1; i < args->count && code == 0; i++)
         if (groups_find(&groups, args->operands[i]) == NULL)
             code =
@@ -82,7 +89,7 @@ static int tell(struct follow *follow, const char *name, char *text)
         error = reply.status;
     if (error == COP_ETOOBIG)
         return fail(EXIT_FAILED, "group: there are too many groups");
-    return error ? fail(EXIT_FAILED, "group: %s", cop_strerror(error)) : 0;
+    return error ? explain(error) : 0;
 }
 
 /* Several words are one node set. */
@@ -125,7 +132,7 @@ static int remove_all(struct follow *follow, const struct args *args)
     int code = 0;
     int error = client_groups(&follow->client, &groups);
     if (error)
-        return fail(EXIT_FAILED, "group: %s", cop_strerror(error));
+        return explain(error);
     for (int i = 1; i < args->count && code == 0; i++)
         code =
             groups_find(&groups, args->operands[i]) == NULL

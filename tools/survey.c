@@ -197,7 +197,7 @@ static int ask(struct client *client, const struct survey *survey,
     if (error == COP_ETIMEDOUT || error == COP_ELOST)
         return fail(EXIT_FAILED, "the agent that was asked %s",
                     error == COP_ELOST ? "is gone" : "does not answer");
-    if (error == COP_ESTATE)
+    if (error == COP_ESTATE || error == COP_EREMOVED)
         return fail(EXIT_REFUSED, "the agent that was asked is not in the view");
     if (error == COP_ETOOBIG)
         return fail(EXIT_USAGE, "%s: %u bytes are more than one message has room for",

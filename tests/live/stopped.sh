@@ -23,4 +23,23 @@ probe_says 8 ""
 # Asked itself, it does not answer in time, and the command says so.
 expect 0 coppice kill n[2-3] --signal STOP
 expect 0 coppice down
+
+# Who runs, but cannot be let in, is neither stopped nor gone: it is not in the view, and says so,
+# whatever it is asked for, and however often.
+refused() {
+    expect 4 "$@"
+    grep -q 'not in the view' <<<"$err" || die "$*: $err"
+}
+expect 0 coppice up -n 8
+expect 4 coppice restart 'n[1-7]'
+socket=$XDG_RUNTIME_DIR/coppice/default/c3.sock
+for i in 1 2 3 4 5; do
+    refused coppice probe --from n3
+    refused coppice probe --agent "$socket"
+    refused coppice bcast --from n3 hello
+    refused coppice agree --from n3
+    refused coppice exec --from n3 true
+    refused coppice group list --agent "$socket"
+done
+expect 0 coppice down
 assert_nothing_left
