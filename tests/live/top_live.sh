@@ -86,6 +86,16 @@ if coppice stacks --pid $$ >/dev/null 2>&1; then
         grep -qE "^[^ ].*  1 n[0-9]+:$sleeper\$" <<<"$out" || die "$out"
         expect 0 coppice stacks --cluster default --pid "$sleeper" --json
         grep -q "\"depth\":1,.*\"members\":\"n[0-9]*:$sleeper\"" <<<"$out" || die "$out"
+        # One that is stopped, and does not look at the host itself: what the others say is
+        # shown, however short the time was.
+        until_true nobody_looks
+        coppice kill --signal STOP n5
+        for limit in 10ms 10s; do
+            expect 1 coppice stacks --cluster default --pid "$sleeper" --timeout $limit
+            grep -qE "^[^ ].*  1 n[0-9]+:$sleeper\$" <<<"$out" || die "$out"
+            grep -q '4 of 5 members have answered' <<<"$err" || die "$err"
+        done
+        coppice kill --signal CONT n5
         kill "$sleeper"
     fi
 fi
