@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agreer.h"
 #include "args.h"
-#include "asker.h"
 #include "bars.h"
-#include "base/rankset.h"
 #include "commands.h"
 #include "json.h"
 #include "local.h"
 #include "say.h"
+#include "survey.h"
 
 #include <coppice/error.h>
 #include <inttypes.h>
@@ -29,7 +28,7 @@ struct report {
     const struct agree_order *order;
     cop_time *times; /* sorted */
     char *failed;
-    char *silent; /* who does not answer, if the last one did not end; "" otherwise */
+    const char *silent; /* who does not answer, if the last one did not end; or "" */
     uint32_t decided, rounds; /* agreements with a result; different rounds */
 };
 
@@ -45,26 +44,25 @@ static char *fold(const struct cluster *cluster, const struct roll *roll,
 
 static int make_report(const struct agreer *agreer, const struct agree_order *order,
                        const struct cluster *cluster, const struct roll *roll,
-                       const struct cop_ranks *silent, struct report *out)
+                       const char *silent, struct report *out)
 {
-    struct report report = {.agreer = agreer, .order = order};
+    struct report report = {
+        .agreer = agreer, .order = order, .silent = silent ? silent : ""};
     report.times = agreer_sorted(agreer);
     report.failed = fold(cluster, roll, &agreer->failed);
-    report.silent = fold(cluster, roll, silent);
     for (uint32_t i = 0; i < agreer->count; i++) {
         report.decided += agreer->samples[i].status == 0;
         report.rounds +=
             i == 0 || agreer->samples[i].round != agreer->samples[i - 1].round;
     }
     *out = report;
-    return report.times && report.failed && report.silent ? 0 : COP_ENOMEM;
+    return report.times && report.failed ? 0 : COP_ENOMEM;
 }
 
 static void free_report(struct report *report)
 {
     free(report->times);
     free(report->failed);
-    free(report->silent);
 }
 
 /* Of the last agreement. */
@@ -206,25 +204,14 @@ static int explain(int error)
 
 /*
  * Whom an agreement waits for is not known where it is asked for: somebody below somebody. But
- * who does not answer a probe right after it is one of them. Nobody, if that says nothing.
+ * who does not answer a probe right after it is one of them.
  */
-static void find_silent(struct client *client, const struct agree_order *order,
-                        struct cop_ranks *out)
+static char *find_silent(struct client *client, const struct agree_order *order,
+                         const struct cluster *cluster)
 {
-    const struct probe_command probe = {
-        .count = 1,
-        .timeout_ns =
-            order->timeout_ns < PROBE_TIMEOUT_NS ? order->timeout_ns : PROBE_TIMEOUT_NS,
-    };
-    struct asker asker;
-    if (asker_run(client, &probe, NULL, NULL, &asker) != 0)
-        return;
-    int error = 0;
-    for (uint32_t i = 0; i < asker.silent.count && !error; i++)
-        error = cop__rankset_put(out, asker.silent.items[i]);
-    for (uint32_t i = 0; i < asker.dead.count && !error; i++)
-        error = cop__rankset_put(out, asker.dead.items[i]);
-    asker_free(&asker);
+    cop_time limit =
+        order->timeout_ns < PROBE_TIMEOUT_NS ? order->timeout_ns : PROBE_TIMEOUT_NS;
+    return survey_silent(client, cluster, limit);
 }
 
 static int code_of(const struct report *report)
@@ -243,16 +230,16 @@ static int tell(struct client *client, const struct agree_order *order,
 {
     struct report report;
     struct roll roll;
-    struct cop_ranks silent = {0};
+    char *silent = NULL;
     int code = EXIT_FAILED, status = last_status(agreer);
     if (status == COP_ETIMEDOUT || status == COP_EDEGRADED)
-        find_silent(client, order, &silent);
+        silent = find_silent(client, order, cluster);
     int error = client_roll(client, 0, ANSWER_TIMEOUT_NS, &roll);
     if (error) {
-        cop_ranks_free(&silent);
+        free(silent);
         return explain(error);
     }
-    if (make_report(agreer, order, cluster, &roll, &silent, &report) != 0) {
+    if (make_report(agreer, order, cluster, &roll, silent, &report) != 0) {
         fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
     } else {
         (as_json ? print_json : print_text)(&report);
@@ -260,7 +247,7 @@ static int tell(struct client *client, const struct agree_order *order,
     }
     free_report(&report);
     roll_free(&roll);
-    cop_ranks_free(&silent);
+    free(silent);
     return code;
 }
 
