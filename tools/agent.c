@@ -399,7 +399,8 @@ static void on_out(void *context, int why)
     agent->roll.is_degraded = false;
     agent->roll.held_total = 0;
     agent->roll.serial++;
-    close_node(agent, why == 0 ? COP_ESTATE : why);
+    /* Nobody let it in: but whoever asked for something is not to hear that we are gone. */
+    close_node(agent, why == COP_EREMOVED ? why : COP_ESTATE);
     if (why == 0) {
         cop__log(&agent->log, COP_LOG_INFO, "left");
         agent_stop(agent, EXIT_DONE);

@@ -50,7 +50,10 @@ struct agree_sample {
 /* Whether all who live have had the same results: that is agreed upon in the end. */
 enum agree_verdict { AGREE_UNKNOWN, AGREE_SAME, AGREE_DIFFERENT };
 
-/* A reply: samples, in order; with the last of them the rest. */
+/*
+ * A reply: samples, in order; with the last of them the rest. There are fewer than were ordered
+ * if one ended without a result: none is called after that.
+ */
 struct agree_reply {
     cop_id self;
     uint32_t members; /* of the group */

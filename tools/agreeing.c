@@ -29,6 +29,7 @@ struct agreeing {
     uv_timer_t *pause; /* with skew; closed, and freed, by itself */
     struct cop__digest digest;
     bool is_unsure;               /* one ended without a result */
+    int broken;                   /* why it calls nothing more; 0: it goes on */
     cop_time *called_ns;          /* by number, modulo the window */
     struct agree_sample *samples; /* where somebody wants to know */
     uint32_t sent;
@@ -49,7 +50,8 @@ void agreeings_begin(struct agreeings *agreeings, struct cop__tcp *tcp, cop_id s
     agreeings->incarnation = incarnation;
 }
 
-/* How many it calls: before those that count, those, and the one on the results. */
+/* How many it calls if all goes well: before those that count, those, and the one on the
+ * results. */
 static uint32_t total(const struct agreeing *agreeing)
 {
     return agreeing->order.warm_up + agreeing->order.count + 1;
@@ -91,13 +93,22 @@ void agreeings_end(struct agreeings *agreeings, int why)
     agreeings->tcp = NULL;
 }
 
+/* How many samples there are: fewer than were ordered if it broke off. */
+static uint32_t told(const struct agreeing *agreeing)
+{
+    const struct agree_order *order = &agreeing->order;
+    uint32_t called =
+        agreeing->called > order->warm_up ? agreeing->called - order->warm_up : 0;
+    return called < order->count ? called : order->count;
+}
+
 /* The next samples; with the last of them it is over. */
 static void send_samples(struct agreeing *agreeing)
 {
     struct agree_reply reply = {.self = agreeing->all->self,
                                 .members = agreeing->members,
                                 .samples = agreeing->samples + agreeing->sent};
-    uint32_t left = agreeing->order.count - agreeing->sent;
+    uint32_t left = told(agreeing) - agreeing->sent;
     bool more = left > AGREE_CHUNK_MAX;
     reply.count = more ? AGREE_CHUNK_MAX : left;
     if (!more) {
@@ -167,7 +178,7 @@ static void go_on(struct agreeing *agreeing);
 static void on_pause(uv_timer_t *timer)
 {
     struct agreeing *agreeing = timer->data;
-    if (call(agreeing) == 0)
+    if (!agreeing->broken && call(agreeing) == 0)
         go_on(agreeing);
 }
 
@@ -175,7 +186,7 @@ static void on_pause(uv_timer_t *timer)
 static void go_on(struct agreeing *agreeing)
 {
     const struct agree_order *order = &agreeing->order;
-    while (agreeing->called < total(agreeing) &&
+    while (!agreeing->broken && agreeing->called < total(agreeing) &&
            agreeing->called < agreeing->ended + order->window &&
            (agreeing->called + 1 < total(agreeing) ||
             agreeing->ended == agreeing->called)) {
@@ -259,10 +270,22 @@ static void finish(struct agreeing *agreeing)
     if (error)
         cop__log(agreeing->all->log, COP_LOG_WARN,
                  "a group of agreements cannot be given back: %s", cop_strerror(error));
-    if (agreeing->session != NULL)
-        send_samples(agreeing);
-    else
+    if (agreeing->session == NULL)
         drop(agreeing);
+    else if (told(agreeing) == 0)
+        fail_one(agreeing, agreeing->broken);
+    else
+        send_samples(agreeing);
+}
+
+/*
+ * An agreement that nobody waits for any more keeps its place, and the next one may have to
+ * wait for it without end: so who gives one up calls nothing more. At those who did not
+ * give up, what they call next does not fit what it says then, that it is done.
+ */
+static bool ends_all(int status)
+{
+    return status == COP_ETIMEDOUT || status == COP_EDEGRADED || status == COP_EINVAL;
 }
 
 static struct agreeing *find(const struct agreeings *agreeings, uint64_t token)
@@ -295,7 +318,9 @@ bool agreeings_complete(struct agreeings *agreeings, uint64_t token, int status,
     note_sample(agreeing, number, error ? error : status, &agreed);
     cop_agreed_free(&agreed);
     agreeing->ended++;
-    if (is_last)
+    if (ends_all(status) && !agreeing->broken)
+        agreeing->broken = status;
+    if (is_last || (agreeing->broken && agreeing->ended == agreeing->called))
         finish(agreeing);
     else
         go_on(agreeing);

@@ -9,7 +9,7 @@
 struct agreer {
     cop_id self;
     uint32_t members; /* of the group */
-    uint32_t count;
+    uint32_t count;   /* fewer than were ordered if one did not end in time */
     struct agree_sample *samples;
     cop_epoch epoch; /* these four of the last agreement */
     cop_id root;

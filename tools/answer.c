@@ -418,11 +418,20 @@ static void on_go_on(struct agent *agent, const struct caller *caller,
     submit(agent, caller, VERB_GO_ON, &request);
 }
 
+/* What is done with the others, and so by a member only. */
+static bool needs_members(enum verb verb)
+{
+    return verb == VERB_PROBE || verb == VERB_BCAST || verb == VERB_AGREE ||
+           verb == VERB_WATCH || verb == VERB_EXEC || verb == VERB_PUT ||
+           verb == VERB_GROUPS || verb == VERB_GROUP_SET;
+}
+
 /* Commands that need a node. */
 static void answer(struct agent *agent, const struct caller *caller, enum verb verb,
                    struct cop__bytes body)
 {
-    if (agent->tcp == NULL || agent->roll.view == NULL) {
+    if (agent->tcp == NULL || agent->roll.view == NULL ||
+        (needs_members(verb) && !agent->roll.is_member)) {
         reply(agent, caller, COP_ESTATE, NULL);
         return;
     }

@@ -6,11 +6,15 @@
 #include "json.h"
 #include "local.h"
 #include "say.h"
+#include "survey.h"
 
 #include <coppice/error.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define ANSWER_TIMEOUT_NS (2 * COP_SEC) /* of what an agent answers by itself */
+#define PROBE_TIMEOUT_NS COP_SEC        /* for the others, at the most */
 
 struct options {
     const char *from, *agent, *algorithm, *value, *op;
@@ -24,20 +28,28 @@ struct report {
     const struct agree_order *order;
     cop_time *times; /* sorted */
     char *failed;
+    const char *silent; /* who does not answer, if the last one did not end; or "" */
     uint32_t decided, rounds; /* agreements with a result; different rounds */
 };
 
 /* ---- output ---------------------------------------------------------------------- */
 
+/* Names, or ids where the names are not known (cluster NULL). */
+static char *fold(const struct cluster *cluster, const struct roll *roll,
+                  const struct cop_ranks *ids)
+{
+    return cluster ? roll_fold(roll, cluster, ids->items, ids->count)
+                   : nodeset_fold_ids("", ids->items, ids->count);
+}
+
 static int make_report(const struct agreer *agreer, const struct agree_order *order,
                        const struct cluster *cluster, const struct roll *roll,
-                       struct report *out)
+                       const char *silent, struct report *out)
 {
-    struct report report = {.agreer = agreer, .order = order};
+    struct report report = {
+        .agreer = agreer, .order = order, .silent = silent ? silent : ""};
     report.times = agreer_sorted(agreer);
-    report.failed =
-        cluster ? roll_fold(roll, cluster, agreer->failed.items, agreer->failed.count)
-                : nodeset_fold_ids("", agreer->failed.items, agreer->failed.count);
+    report.failed = fold(cluster, roll, &agreer->failed);
     for (uint32_t i = 0; i < agreer->count; i++) {
         report.decided += agreer->samples[i].status == 0;
         report.rounds +=
@@ -45,6 +57,18 @@ static int make_report(const struct agreer *agreer, const struct agree_order *or
     }
     *out = report;
     return report.times && report.failed ? 0 : COP_ENOMEM;
+}
+
+static void free_report(struct report *report)
+{
+    free(report->times);
+    free(report->failed);
+}
+
+/* Of the last agreement. */
+static int last_status(const struct agreer *agreer)
+{
+    return agreer->samples[agreer->count - 1].status;
 }
 
 static cop_time at_permille(const struct report *report, uint64_t permille)
@@ -77,6 +101,7 @@ static void print_json(const struct report *report)
     json_put_u64(&json, "value", last->value);
     json_put_string(&json, "failed", report->failed);
     json_put_u64(&json, "failed_count", agreer->failed.count);
+    json_put_string(&json, "silent", report->silent);
     json_put_u64(&json, "epoch", agreer->epoch);
     json_put_u64(&json, "round", last->round);
     json_put_u64(&json, "rounds", report->rounds);
@@ -104,19 +129,50 @@ static void print_times(const struct report *report)
     }
 }
 
+/* The first one that ended so, from 1. */
+static uint32_t number_of(const struct agreer *agreer, int status)
+{
+    uint32_t i = 0;
+    while (i + 1 < agreer->count && agreer->samples[i].status != status)
+        i++;
+    return i + 1;
+}
+
+/* Why the last one has no value. */
+static void print_reason(const struct report *report)
+{
+    int status = last_status(report->agreer);
+    char limit[DURATION_SIZE];
+    printf("%-9s %s", "not", colour(stdout, RED));
+    if (status == COP_ETIMEDOUT)
+        printf("agreement %" PRIu32 " of %" PRIu32 " did not end within %s",
+               number_of(report->agreer, status), report->order->count,
+               print_duration(report->order->timeout_ns, limit));
+    else if (status == COP_EDEGRADED)
+        printf("too few members can be reached to change the view");
+    else if (status == COP_EINVAL)
+        printf("a member did not wait for the end of agreement %" PRIu32,
+               number_of(report->agreer, status) - 1);
+    else
+        printf("%s", cop_strerror(status));
+    printf("%s\n", colour(stdout, PLAIN));
+    if (report->silent[0] != '\0')
+        printf("%-9s %s%s%s\n", "silent", colour(stdout, YELLOW), report->silent,
+               colour(stdout, PLAIN));
+}
+
 static void print_text(const struct report *report)
 {
     const struct agreer *agreer = report->agreer;
     const struct agree_sample *last = &agreer->samples[agreer->count - 1];
-    bool is_good = last->status == 0;
-    const char *on = colour(stdout, is_good ? GREEN : RED),
-               *off = colour(stdout, PLAIN);
-    if (is_good)
-        printf("%-9s %s%" PRIu64 "%s, the %s over %" PRIu32 " members\n", "agreed", on,
-               last->value, off, agree_op_name(report->order->op),
+    const char *off = colour(stdout, PLAIN);
+    if (last->status == 0)
+        printf("%-9s %s%" PRIu64 "%s, the %s over %" PRIu32 " members\n", "agreed",
+               colour(stdout, GREEN), last->value, off,
+               agree_op_name(report->order->op),
                agreer->members - agreer->failed.count);
     else
-        printf("%-9s %s%s%s\n", "not", on, cop_strerror(last->status), off);
+        print_reason(report);
     if (agreer->failed.count > 0)
         printf("%-9s %s%s%s\n", "failed", colour(stdout, RED), report->failed, off);
     if (agreer->count > 1)
@@ -138,44 +194,85 @@ static int explain(int error)
                     error == COP_ELOST ? "is gone" : "does not answer");
     if (error == COP_ESTATE || error == COP_EREMOVED)
         return fail(EXIT_REFUSED, "the agent that was asked is not in the view");
+    if (error == COP_EDEGRADED)
+        return fail(EXIT_REFUSED, "too few members can be reached to change the view");
     if (error == COP_EINVAL)
         return fail(EXIT_REFUSED,
                     "agreements need views that change: not with a fixed quorum");
     return fail(EXIT_FAILED, "no agreement: %s", cop_strerror(error));
 }
 
-static bool is_degraded(const struct agreer *agreer)
+/*
+ * Whom an agreement waits for is not known where it is asked for: somebody below somebody. But
+ * who does not answer a probe right after it is one of them.
+ */
+static char *find_silent(struct client *client, const struct agree_order *order,
+                         const struct cluster *cluster)
 {
-    return agreer->samples[agreer->count - 1].status == COP_EDEGRADED;
+    cop_time limit =
+        order->timeout_ns < PROBE_TIMEOUT_NS ? order->timeout_ns : PROBE_TIMEOUT_NS;
+    return survey_silent(client, cluster, limit);
+}
+
+static int code_of(const struct report *report)
+{
+    const struct agreer *agreer = report->agreer;
+    if (last_status(agreer) == COP_EDEGRADED)
+        return EXIT_REFUSED;
+    return report->decided == report->order->count && agreer->verdict != AGREE_DIFFERENT
+               ? EXIT_DONE
+               : EXIT_FAILED;
+}
+
+static int tell(struct client *client, const struct agree_order *order,
+                const struct cluster *cluster, const struct agreer *agreer,
+                bool as_json)
+{
+    struct report report;
+    struct roll roll;
+    char *silent = NULL;
+    int code = EXIT_FAILED, status = last_status(agreer);
+    if (status == COP_ETIMEDOUT || status == COP_EDEGRADED)
+        silent = find_silent(client, order, cluster);
+    int error = client_roll(client, 0, ANSWER_TIMEOUT_NS, &roll);
+    if (error) {
+        free(silent);
+        return explain(error);
+    }
+    if (make_report(agreer, order, cluster, &roll, silent, &report) != 0) {
+        fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
+    } else {
+        (as_json ? print_json : print_text)(&report);
+        code = code_of(&report);
+    }
+    free_report(&report);
+    roll_free(&roll);
+    free(silent);
+    return code;
+}
+
+/* Who does not even tell its view is not asked for more. */
+static int check_agent(struct client *client)
+{
+    struct roll roll;
+    int error = client_roll(client, 0, ANSWER_TIMEOUT_NS, &roll);
+    if (error)
+        return error;
+    bool is_member = roll.is_member;
+    roll_free(&roll);
+    return is_member ? 0 : COP_ESTATE;
 }
 
 static int ask(struct client *client, const struct agree_order *order,
                const struct cluster *cluster, bool as_json)
 {
     struct agreer agreer;
-    struct report report;
-    struct roll roll = {0};
-    int error = agreer_run(client, order, &agreer);
+    int error = check_agent(client);
+    if (!error)
+        error = agreer_run(client, order, &agreer);
     if (error)
         return explain(error);
-    error = client_roll(client, 0, order->timeout_ns, &roll);
-    if (error) {
-        agreer_free(&agreer);
-        return explain(error);
-    }
-    int code = EXIT_FAILED;
-    if (make_report(&agreer, order, cluster, &roll, &report) != 0) {
-        fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
-    } else {
-        (as_json ? print_json : print_text)(&report);
-        if (is_degraded(&agreer))
-            code = EXIT_REFUSED;
-        else if (report.decided == agreer.count && agreer.verdict != AGREE_DIFFERENT)
-            code = EXIT_DONE;
-    }
-    free(report.times);
-    free(report.failed);
-    roll_free(&roll);
+    int code = tell(client, order, cluster, &agreer, as_json);
     agreer_free(&agreer);
     return code;
 }

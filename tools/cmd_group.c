@@ -4,6 +4,7 @@
 #include "json.h"
 #include "pick.h"
 #include "say.h"
+#include "survey.h"
 
 #include <coppice/error.h>
 #include <inttypes.h>
@@ -12,11 +13,28 @@
 #include <string.h>
 
 #define SET_TIMEOUT_NS (10 * COP_SEC)
+#define PROBE_TIMEOUT_NS COP_SEC /* to find out who does not answer */
 
 struct options {
     const char *name, *agent;
     bool as_json;
 };
+
+static int explain(struct follow *follow, int error)
+{
+    const struct cluster *cluster = follow->local ? &follow->local->cluster : NULL;
+    char *silent = NULL;
+    if (error == COP_ETIMEDOUT)
+        silent = survey_silent(&follow->client, cluster, PROBE_TIMEOUT_NS);
+    if (silent != NULL) {
+        fail(EXIT_FAILED, "group: no answer from %s in time", silent);
+        free(silent);
+        return EXIT_FAILED;
+    }
+    if (error == COP_ESTATE || error == COP_EREMOVED)
+        return fail(EXIT_REFUSED, "the agent that was asked is not in the view");
+    return fail(EXIT_FAILED, "group: %s", cop_strerror(error));
+}
 
 /* ---- list ------------------------------------------------------------------------ */
 
@@ -49,7 +67,7 @@ static int list(struct follow *follow, const struct options *options,
     int code = 0;
     int error = client_groups(&follow->client, &groups);
     if (error)
-        return fail(EXIT_FAILED, "group: %s", cop_strerror(error));
+        return explain(follow, error);
     for (int i = 1; i < args->count && code == 0; i++)
         if (groups_find(&groups, args->operands[i]) == NULL)
             code =
@@ -82,7 +100,7 @@ static int tell(struct follow *follow, const char *name, char *text)
         error = reply.status;
     if (error == COP_ETOOBIG)
         return fail(EXIT_FAILED, "group: there are too many groups");
-    return error ? fail(EXIT_FAILED, "group: %s", cop_strerror(error)) : 0;
+    return error ? explain(follow, error) : 0;
 }
 
 /* Several words are one node set. */
@@ -125,7 +143,7 @@ static int remove_all(struct follow *follow, const struct args *args)
     int code = 0;
     int error = client_groups(&follow->client, &groups);
     if (error)
-        return fail(EXIT_FAILED, "group: %s", cop_strerror(error));
+        return explain(follow, error);
     for (int i = 1; i < args->count && code == 0; i++)
         code =
             groups_find(&groups, args->operands[i]) == NULL

@@ -3,26 +3,85 @@
 #include "commands.h"
 #include "local.h"
 #include "say.h"
+#include "survey.h"
 
 #include <coppice/error.h>
 #include <limits.h>
 #include <poll.h>
+#include <stdlib.h>
 
 #define LEAVE_TIMEOUT_NS (20 * COP_SEC)
+/* After this a person wants to know what it waits for; and so long it may take to find out. */
+#define QUIET_NS COP_SEC
+#define PROBE_TIMEOUT_NS COP_SEC
+
+/* One that is to leave, and how to reach it: as a member of a local cluster, or by its socket. */
+struct leaver {
+    const char *name;
+    const struct local *local; /* NULL: `name` is the socket */
+    cop_id slot;
+    char *silent; /* whom it waits for, if that was found out */
+};
+
+static int open_one(const struct leaver *leaver, struct client *out)
+{
+    return leaver->local ? local_connect(leaver->local, leaver->slot, out)
+                         : client_open(leaver->name, out);
+}
+
+/* It is asked itself, by a connection of its own: the first one waits. */
+static void find_silent(struct leaver *leaver)
+{
+    const struct cluster *cluster = leaver->local ? &leaver->local->cluster : NULL;
+    struct client other;
+    if (open_one(leaver, &other) != 0)
+        return;
+    leaver->silent = survey_silent(&other, cluster, PROBE_TIMEOUT_NS);
+    client_close(&other);
+}
+
+/* The goodbye stands, whoever waits for the end of it. */
+static int tell_late(const struct leaver *leaver)
+{
+    return fail(
+        EXIT_FAILED,
+        "%s was asked to leave, and has not left yet%s%s; it will when the view "
+        "changes, see coppice view",
+        leaver->name, leaver->silent ? ": no answer from " : "",
+        leaver->silent ? leaver->silent : "");
+}
+
+static int wait_for_reply(struct client *client, struct leaver *leaver)
+{
+    cop_time deadline = now_ns() + LEAVE_TIMEOUT_NS;
+    struct client_reply reply;
+    int error = client_send(client, VERB_LEAVE, NULL);
+    if (!error && !client_is_ready(client, QUIET_NS)) {
+        find_silent(leaver);
+        if (!client_is_ready(client, 0))
+            complain("%s has not left yet%s%s", leaver->name,
+                     leaver->silent ? ": the view waits for " : "",
+                     leaver->silent ? leaver->silent : "");
+    }
+    cop_time now = now_ns();
+    if (!error)
+        error = client_receive(client, deadline > now ? deadline - now : 0, &reply);
+    return error ? error : reply.status;
+}
 
 /* The agent at the other end leaves; until it has, and all others know. */
-static int leave(struct client *client, const char *name)
+static int leave(struct client *client, struct leaver *leaver)
 {
-    struct client_reply reply;
-    int error = client_call(client, VERB_LEAVE, NULL, LEAVE_TIMEOUT_NS, &reply);
-    if (!error)
-        error = reply.status;
+    const char *name = leaver->name;
+    int error = wait_for_reply(client, leaver);
     if (error == COP_EDEGRADED)
         return fail(
             EXIT_REFUSED,
             "%s cannot leave: too few members can be reached to change the view", name);
     if (error == COP_ESTATE)
         return fail(EXIT_REFUSED, "%s is not in the view", name);
+    if (error == COP_ETIMEDOUT)
+        return tell_late(leaver);
     if (error)
         return fail(EXIT_FAILED, "%s does not leave: %s", name, cop_strerror(error));
     return 0;
@@ -63,11 +122,13 @@ static int leave_one(struct local *local, cop_id slot)
 {
     char name[NODESET_NAME_LENGTH + 1];
     struct client client;
+    struct leaver leaver = {.name = name, .local = local, .slot = slot};
     cluster_name(&local->cluster, slot, name);
-    if (local_connect(local, slot, &client) != 0)
+    if (open_one(&leaver, &client) != 0)
         return explain_silence(local, slot, name);
-    int code = leave(&client, name);
+    int code = leave(&client, &leaver);
     client_close(&client);
+    free(leaver.silent);
     return code ? code : wait_for_end(local, slot);
 }
 
@@ -89,10 +150,12 @@ static int run_local(const char *cluster, const struct args *args)
 static int run_agent(const char *path)
 {
     struct client client;
-    if (client_open(path, &client) != 0)
+    struct leaver leaver = {.name = path};
+    if (open_one(&leaver, &client) != 0)
         return fail(EXIT_NO_CLUSTER, "no agent takes commands at %s", path);
-    int code = leave(&client, path);
+    int code = leave(&client, &leaver);
     client_close(&client);
+    free(leaver.silent);
     return code;
 }
 

@@ -17,6 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Members wait 3 s for each other before they go on without one, and one above another may have
+ * to wait twice: before that there may be nothing to be shown, though most have answered. */
+#define FIRST_TIMEOUT_NS (8 * COP_SEC)
+
 struct options {
     struct stack_wishes wishes;
     const char *read, *cluster, *agent;
@@ -161,8 +165,14 @@ static int show_file(const struct options *options)
         return fail(EXIT_USAGE, "stacks: cannot read %s: %s", options->read,
                     strerror(errno));
     int error = stacks_read(in, &hosts);
+    int why = ferror(in) ? errno : 0; /* a directory, for one */
     if (!is_input)
         fclose(in);
+    if (!error && why) {
+        stacks_hosts_fini(&hosts);
+        return fail(EXIT_USAGE, "stacks: cannot read %s: %s", options->read,
+                    strerror(why));
+    }
     if (error)
         return fail(EXIT_FAILED, "stacks: %s", cop_strerror(error));
     int code = hosts.count ? show(options, &hosts)
@@ -264,21 +274,25 @@ static int show_watched(const struct options *options, const struct watcher *wat
     cop_buf_unref(tree);
     if (error)
         return fail(EXIT_FAILED, "stacks: %s", cop_strerror(error));
-    if (!watcher->reply.complete && code == 0)
+    if (!watcher->reply.complete)
         code = fail(EXIT_FAILED, "stacks: %u of %u members have answered",
                     (unsigned)watcher->reply.covered, (unsigned)watcher->reply.members);
     return code;
 }
 
+/* What all have said, or what there is when the time is over; the first that comes, if there is
+ * nothing then. */
 static int watch(const struct options *options, struct watcher *watcher)
 {
-    cop_time until = now_ns() + options->timeout_ns;
+    cop_time begun = now_ns(), until = begun + options->timeout_ns;
+    cop_time first = begun + FIRST_TIMEOUT_NS;
     int code = 0;
-    for (bool any = false;;)
-        switch (watcher_next(watcher, until, -1, &code)) {
+    for (bool any = false;;) {
+        cop_time limit = any || until > first ? until : first;
+        switch (watcher_next(watcher, limit, -1, &code)) {
         case WATCHED_OUTPUT:
             any = true;
-            if (watcher->reply.complete)
+            if (watcher->reply.complete || now_ns() >= until)
                 return show_watched(options, watcher);
             break;
         case WATCHED_END:
@@ -287,6 +301,7 @@ static int watch(const struct options *options, struct watcher *watcher)
             return any ? show_watched(options, watcher)
                        : fail(EXIT_FAILED, "stacks: nobody has answered in time");
         }
+    }
 }
 
 static struct cop_buf *make_wish(const struct stack_wishes *wishes)

@@ -60,6 +60,8 @@ static int read_lines(FILE *in, const char *path, struct hosts *hosts)
                         "top: line %u of %s: %s", (unsigned)number, path,
                         cop_strerror(error));
     }
+    if (code == 0 && ferror(in)) /* a directory, for one */
+        code = fail(EXIT_USAGE, "top: cannot read %s: %s", path, strerror(errno));
     free(line);
     return code;
 }
@@ -216,11 +218,14 @@ static int look_on(const struct options *options, struct watcher *watcher,
     int code = 0;
     for (;;) {
         enum watched got = watcher_next(watcher, now_ns() + 60 * COP_SEC,
-                                        on_screen ? STDIN_FILENO : -1, &code);
+                                        on_screen ? screen_fd() : -1, &code);
         if (got == WATCHED_OUTPUT)
             code = show(options, watcher, on_screen);
         if (got == WATCHED_END || code)
             return code;
+        int number = got == WATCHED_KEY ? screen_signal() : 0;
+        if (number != 0)
+            return 128 + number; /* 130, EXIT_CANCELLED, by Ctrl-C */
         for (int key; got == WATCHED_KEY && (key = screen_key()) != -1;)
             if (key == 'q' || key == 'Q')
                 return 0;
@@ -268,6 +273,9 @@ static int check_options(const struct options *options)
     if (options->sample && options->read)
         return fail(EXIT_USAGE,
                     "top: --sample prints this host, --read reads others; not both");
+    if (options->sample && options->json)
+        return fail(EXIT_USAGE, "top: --sample prints a line for --read; no --json "
+                                "with it (--here --once --json shows this host)");
     if (alone && (options->name || options->agent))
         return fail(EXIT_USAGE,
                     "top: --here, --sample and --read ask no cluster; no --name or "

@@ -15,14 +15,20 @@ bool screen_open(char *why, size_t size)
 
 void screen_close(void) {}
 void screen_show(const char *text) { (void)text; }
+int screen_fd(void) { return -1; }
 int screen_key(void) { return -1; }
+int screen_signal(void) { return 0; }
 
 #else
 
 #define NCURSES_NOMACROS 1
 #include <curses.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <locale.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
 #include <term.h>
 #include <unistd.h>
 
@@ -56,6 +62,8 @@ static struct {
 } nc;
 static WINDOW *window;
 static bool has_red;
+static int wait_fd = -1, signal_fd = -1;
+static sigset_t mask_before;
 
 static bool find(void *library, const char *name, void *function)
 {
@@ -90,9 +98,42 @@ static bool knows_terminal(char *why, size_t size)
     return false;
 }
 
+static bool add_fd(int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    return fd >= 0 && epoll_ctl(wait_fd, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+static void close_waiting(void)
+{
+    if (wait_fd >= 0)
+        close(wait_fd);
+    if (signal_fd >= 0)
+        close(signal_fd);
+    wait_fd = signal_fd = -1;
+    sigprocmask(SIG_SETMASK, &mask_before, NULL);
+}
+
+/* ncurses would end the process by itself on these, with exit status 1. */
+static bool open_waiting(char *why, size_t size)
+{
+    sigset_t ends;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGTERM);
+    sigprocmask(SIG_BLOCK, &ends, &mask_before);
+    wait_fd = epoll_create1(EPOLL_CLOEXEC);
+    signal_fd = signalfd(-1, &ends, SFD_NONBLOCK | SFD_CLOEXEC);
+    if (wait_fd >= 0 && add_fd(STDIN_FILENO) && add_fd(signal_fd))
+        return true;
+    snprintf(why, size, "keys cannot be waited for: %s", strerror(errno));
+    close_waiting();
+    return false;
+}
+
 bool screen_open(char *why, size_t size)
 {
-    if (!load(why, size) || !knows_terminal(why, size))
+    if (!load(why, size) || !knows_terminal(why, size) || !open_waiting(why, size))
         return false;
     setlocale(LC_CTYPE, "");
     window = nc.initscr();
@@ -107,9 +148,11 @@ bool screen_open(char *why, size_t size)
 
 void screen_close(void)
 {
-    if (window != NULL)
-        nc.endwin();
+    if (window == NULL)
+        return;
+    nc.endwin();
     window = NULL;
+    close_waiting();
 }
 
 static attr_t look_of(char mark)
@@ -137,6 +180,15 @@ void screen_show(const char *text)
         text += length + (text[length] ? 1 : 0);
     }
     nc.wrefresh(window);
+}
+
+int screen_fd(void) { return wait_fd; }
+
+int screen_signal(void)
+{
+    struct signalfd_siginfo got;
+    return read(signal_fd, &got, sizeof got) == (ssize_t)sizeof got ? (int)got.ssi_signo
+                                                                    : 0;
 }
 
 int screen_key(void)

@@ -16,7 +16,12 @@ void screen_close(void);
 /* Shows these lines, and nothing else; what does not fit is cut off. Lines that begin with '*'
  * are bold, with '!' red; the first character is not shown. */
 void screen_show(const char *text);
+/* Can be read when a key was pressed, or a signal came that is to end this. */
+int screen_fd(void);
 /* The next key; -1: none. */
 int screen_key(void);
+/* SIGINT or SIGTERM, if that came; 0 otherwise. While there is a screen they do nothing else: it
+ * has to be closed first. */
+int screen_signal(void);
 
 #endif

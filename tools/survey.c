@@ -197,7 +197,7 @@ static int ask(struct client *client, const struct survey *survey,
     if (error == COP_ETIMEDOUT || error == COP_ELOST)
         return fail(EXIT_FAILED, "the agent that was asked %s",
                     error == COP_ELOST ? "is gone" : "does not answer");
-    if (error == COP_ESTATE)
+    if (error == COP_ESTATE || error == COP_EREMOVED)
         return fail(EXIT_REFUSED, "the agent that was asked is not in the view");
     if (error == COP_ETOOBIG)
         return fail(EXIT_USAGE, "%s: %u bytes are more than one message has room for",
@@ -253,4 +253,38 @@ int survey_run(const struct survey *survey)
         return fail(EXIT_USAGE, "%s: --agent and --from exclude each other",
                     survey->command);
     return survey->agent ? run_agent(survey) : run_local(survey);
+}
+
+/* ---- who is silent --------------------------------------------------------------- */
+
+#define ANSWER_TIMEOUT_NS (2 * COP_SEC) /* of the agent itself */
+
+static int unite(const struct asker *asker, struct cop_ranks *out)
+{
+    int error = 0;
+    for (uint32_t i = 0; i < asker->silent.count && !error; i++)
+        error = cop__rankset_put(out, asker->silent.items[i]);
+    for (uint32_t i = 0; i < asker->dead.count && !error; i++)
+        error = cop__rankset_put(out, asker->dead.items[i]);
+    return error;
+}
+
+char *survey_silent(struct client *client, const struct cluster *cluster,
+                    cop_time timeout_ns)
+{
+    const struct probe_command probe = {.count = 1, .timeout_ns = timeout_ns};
+    struct cop_ranks ids = {0};
+    struct asker asker;
+    struct roll roll;
+    char *names = NULL;
+    if (asker_run(client, &probe, NULL, NULL, &asker) != 0)
+        return NULL;
+    if (unite(&asker, &ids) == 0 && ids.count > 0 &&
+        client_roll(client, 0, ANSWER_TIMEOUT_NS, &roll) == 0) {
+        names = fold(cluster, &roll, &ids);
+        roll_free(&roll);
+    }
+    asker_free(&asker);
+    cop_ranks_free(&ids);
+    return names;
 }

@@ -22,4 +22,12 @@ struct survey {
 /* Asks and prints. An exit code, after one line if it failed. */
 int survey_run(const struct survey *survey);
 
+/*
+ * Who does not answer one probe of this agent: folded names, or ids without `cluster`; with those
+ * who cannot answer past such a one. For a command that has waited for something in vain. NULL:
+ * nobody, or it could not be found out.
+ */
+char *survey_silent(struct client *client, const struct cluster *cluster,
+                    cop_time timeout_ns);
+
 #endif

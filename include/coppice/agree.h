@@ -7,6 +7,10 @@
 #include <coppice/types.h>
 #include <coppice/view.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /*
  * Agreement: every member of a group contributes a value, and every one that survives
  * returns the same combination of them, with the same list of members that failed.
@@ -218,5 +222,9 @@ int cop_validate(struct cop_run *run, uint64_t group, cop_time timeout_ns,
 /* Waits; as cop_agree_wait. */
 int cop_validate_wait(struct cop_run *run, uint64_t group, cop_time timeout_ns,
                       struct cop_agreed *out);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -4,6 +4,10 @@
 
 #include <coppice/run.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /*
  * Peers from whoever started this program.
  *
@@ -82,5 +86,9 @@ void cop_boot_settings(struct cop_boot *boot, struct cop_settings *settings);
 
 /* Wipes the key, and closes the listening socket if nobody took it. NULL is ignored. */
 void cop_boot_free(struct cop_boot *boot);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -4,16 +4,25 @@
 
 #include <coppice/types.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /*
  * Bytes shared by reference count. A buffer is written by whoever made it until it is
  * first shared, and read-only after that, so one encoding can be sent to many peers.
  * The count is not atomic: a buffer stays with the thread of its node.
  */
+/* clang-format off */
+#ifdef __cplusplus
+__extension__ /* an array without a length is C's, but compilers of C++ have it too */
+#endif
 struct cop_buf {
     uint32_t refs;
     uint32_t length;
     uint8_t data[];
 };
+/* clang-format on */
 
 /* A new buffer of `length` uninitialised bytes with one reference. NULL if there is no
  * memory, or if `length` does not fit in 32 bits. */
@@ -27,5 +36,9 @@ struct cop_buf *cop_buf_ref(struct cop_buf *buf);
 
 /* Gives one reference back; the last one frees. NULL is ignored. */
 void cop_buf_unref(struct cop_buf *buf);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

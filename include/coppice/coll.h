@@ -4,6 +4,10 @@
 
 #include <coppice/node.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /*
  * Collectives: run a request at every member of a group, and get one answer.
  *
@@ -348,5 +352,9 @@ bool cop_top_next(const struct cop_bcast_result *result, uint32_t *at, int64_t *
                   cop_id *node);
 /* How many values v have 2^bit <= v < 2^(bit+1); bit 0 also has 0, bit 63 the negative. */
 uint64_t cop_histogram(const struct cop_bcast_result *result, uint32_t bit);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

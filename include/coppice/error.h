@@ -2,6 +2,10 @@
 #ifndef COPPICE_ERROR_H
 #define COPPICE_ERROR_H
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /*
  * Every function that can fail returns an int: 0, or one of the negative codes below.
  * There is one list; the enum, the names and the sentences all come from it.
@@ -50,5 +54,9 @@ const char *cop_error_name(int error);
 
 /* What a caller should do next, from the same list; "" for 0 and for others. */
 const char *cop_error_advice(int error);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -7,6 +7,10 @@
 #include <coppice/types.h>
 #include <string.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /*
  * Filters: how the values of many leaves become one on their way up a tree.
  *
@@ -269,5 +273,9 @@ const struct cop_filter *cop_plugin_find(const struct cop_plugin *plugin,
 const struct cop_filter *cop_plugin_at(const struct cop_plugin *plugin, uint32_t index);
 /* No filter of it may be used any more. NULL is ignored. */
 void cop_plugin_unload(struct cop_plugin *plugin);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -2,6 +2,10 @@
 #ifndef COPPICE_LOG_H
 #define COPPICE_LOG_H
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* How much a line of a log matters; see on_log of coppice/run.h. */
 enum cop_log_level {
     COP_LOG_ERROR, /* something does not work, and a person has to do something */
@@ -9,5 +13,9 @@ enum cop_log_level {
     COP_LOG_INFO,  /* what happened */
     COP_LOG_DEBUG, /* for who looks for a fault */
 };
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -5,6 +5,10 @@
 #include <mpi.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /*
  * Failures of MPI processes, for an MPI that knows nothing of them. In libcoppice-mpi.
  *
@@ -167,5 +171,9 @@ void COP_Comm_exit(int status) __attribute__((noreturn));
 
 /* What went wrong last; "" if nothing did. Valid until the next call. */
 const char *COP_Comm_error(void);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

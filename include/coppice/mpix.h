@@ -32,6 +32,10 @@
 #endif
 #endif
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #if defined(MPIX_ERR_PROC_FAILED) ||                                                   \
     (defined(OMPI_HAVE_MPI_EXT_FTMPI) && OMPI_HAVE_MPI_EXT_FTMPI)
 #define COP_MPIX_IS_NATIVE 1
@@ -66,5 +70,9 @@ int COP_Mpix_Comm_failure_get_acked(MPI_Comm comm, MPI_Group *acked);
  * MPI_SUCCESS; errors of MPI are what they are.
  */
 int COP_Mpix_class(int error);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -5,6 +5,10 @@
 #include <coppice/node.h>
 #include <mpi.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /*
  * A node (coppice/node.h) whose frames go over MPI, for jobs that may not open sockets, or
  * whose network only MPI knows. In libcoppice-mpi.
@@ -105,5 +109,9 @@ struct cop_mpi_stats cop_mpi_stats(const struct cop_mpi *mpi);
  * all who live, at about the same time. NULL is ignored.
  */
 void cop_mpi_destroy(struct cop_mpi *mpi, cop_time patience_ns);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

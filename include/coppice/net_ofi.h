@@ -4,6 +4,10 @@
 
 #include <coppice/node.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /*
  * A node (coppice/node.h) whose frames go over libfabric: reliable datagram endpoints
  * (FI_EP_RDM) of any provider that has messages. In libcoppice-ofi.
@@ -96,5 +100,9 @@ struct cop_ofi_stats {
 struct cop_ofi_stats cop_ofi_stats(const struct cop_ofi *ofi);
 /* Sends what is still to be sent, for at most so long, and ends it. NULL is ignored. */
 void cop_ofi_destroy(struct cop_ofi *ofi, cop_time patience_ns);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

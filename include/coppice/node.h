@@ -8,6 +8,10 @@
 #include <coppice/types.h>
 #include <coppice/view.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /*
  * One node, without I/O.
  *
@@ -469,5 +473,9 @@ int cop_invitation(const struct cop_buf *result, const struct cop_view *like,
                    struct cop_invitation *out);
 /* The share of one member in `fingerprint`: a check that nobody was counted twice. */
 uint64_t cop_probe_fingerprint(cop_id id);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

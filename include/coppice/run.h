@@ -9,6 +9,10 @@
 #include <coppice/types.h>
 #include <coppice/view.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /*
  * This program as a member of a cluster.
  *
@@ -360,5 +364,9 @@ int cop_rekey(struct cop_run *run, char *message, size_t size);
 /* As cop_node_events; *count gets how many. */
 int cop_suspicions(struct cop_run *run, uint64_t from, struct cop_suspicion *out,
                    uint32_t max, uint32_t *count);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -5,6 +5,10 @@
 #include <coppice/coll.h>
 #include <coppice/run.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /*
  * Run it everywhere, get one answer: collectives (coppice/coll.h) by callbacks, at a member
  * that is a run (coppice/run.h).
@@ -378,5 +382,9 @@ int cop_bcast_send(struct cop_run *run, uint64_t number, cop_id *lost);
  * COP_ENOENT if it has ended.
  */
 int cop_bcast_abort(struct cop_run *run, uint64_t number);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -7,6 +7,10 @@
 #include <coppice/stats.h>
 #include <coppice/stream.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /*
  * The simulator: N unmodified nodes in one process, on virtual time, from one 64-bit
  * seed. The same seed gives the same trace, byte for byte, on every machine and
@@ -619,5 +623,9 @@ struct cop_sim_explored {
 /* Tries every order. 0 also if something was violated: see `failure`. COP_EINVAL,
  * COP_ENOMEM. */
 int cop_sim_explore(const struct cop_sim_explore *config, struct cop_sim_explored *out);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

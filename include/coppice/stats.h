@@ -4,6 +4,10 @@
 
 #include <coppice/types.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /*
  * What nodes count. Owned by the driver and written by the nodes it runs: an agent has
  * one for its node, the simulator one for all. The command, the benchmarks and the
@@ -64,5 +68,9 @@ struct cop_stats {
 void cop_stats_each(const struct cop_stats *stats,
                     void (*visit)(void *context, const char *name, uint64_t value),
                     void *context);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

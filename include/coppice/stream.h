@@ -6,6 +6,10 @@
 #include <coppice/tree.h>
 #include <coppice/types.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /*
  * Streams: back-ends give packets, every process on the way up a tree joins what comes from
  * below with a filter (coppice/filter.h), and a front-end gets one state for each wave; packets
@@ -279,5 +283,9 @@ int cop_stream_send_wait(struct cop_run *run, uint64_t stream, const void *bytes
                          size_t length, cop_time timeout_ns);
 /* What this member holds of a stream; the pointers in it are valid in a callback only. */
 int cop_stream_info(struct cop_run *run, uint64_t stream, struct cop_stream_info *out);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

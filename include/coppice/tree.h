@@ -4,6 +4,10 @@
 
 #include <coppice/types.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /*
  * Trees are pure functions of (shape, n, root, dead, leaves, repair). A position is a rank in
  * [0, n). Nothing is stored that can be computed, so a tree is a small value: copy it
@@ -189,5 +193,9 @@ bool cop_tree_is_below(const struct cop_tree *tree, cop_rank rank, cop_rank ance
 
 /* The neighbour of `from` on the way to `to`; `to` itself when from == to. */
 cop_rank cop_tree_next_hop(const struct cop_tree *tree, cop_rank from, cop_rank to);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -6,6 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef uint32_t cop_id;          /* a member, for as long as the cluster lives */
 typedef uint32_t cop_rank;        /* a position in a view or tree, 0 .. n-1 */
 typedef uint64_t cop_incarnation; /* one life of a member; never repeats, only grows */
@@ -22,5 +26,9 @@ typedef uint64_t cop_time;        /* nanoseconds on a clock that never goes back
 #define COP_USEC UINT64_C(1000)
 #define COP_MSEC UINT64_C(1000000)
 #define COP_SEC UINT64_C(1000000000)
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -6,6 +6,10 @@
 #include <coppice/tree.h>
 #include <coppice/types.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /*
  * A view: who is in the cluster. Immutable and shared by reference; nobody copies it,
  * so a million nodes in one process can hold the same one. The count is atomic. Names and
@@ -129,8 +133,8 @@ void cop_view_pool_free(struct cop_view_pool *pool);
 /* ---- what changed ---------------------------------------------------------------- */
 
 enum cop_view_change_kind {
-    COP_VIEW_JOINED,    /* `new` came */
-    COP_VIEW_LEFT,      /* `old` went: its presence says how */
+    COP_VIEW_JOINED,    /* `id` came */
+    COP_VIEW_LEFT,      /* `id` went: its presence says how */
     COP_VIEW_RETURNED,  /* the same id, another life */
     COP_VIEW_REPLACED,  /* `role` is done by another id now */
     COP_VIEW_DRAINED,   /* `id` has no place inside the tree any more */
@@ -143,10 +147,14 @@ struct cop_view_change {
     cop_id old_worker, new_worker;
 };
 /*
- * Walks through what is different in `new`, by id, then the roles that were handed on. Start
+ * Walks through what is different in `now`, by id, then the roles that were handed on. Start
  * with *at = 0; false at the end. The two must be of the same cluster.
  */
-bool cop_view_compare(const struct cop_view *old, const struct cop_view *new,
+bool cop_view_compare(const struct cop_view *old, const struct cop_view *now,
                       uint64_t *at, struct cop_view_change *out);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

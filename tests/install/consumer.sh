@@ -18,7 +18,7 @@ libdir=$(pkg-config --variable=libdir coppice)
 libdir=$(cd "$libdir" && pwd)
 [ -e "$libdir/libcoppice.so.0" ] || { echo "no libcoppice.so.0 in $libdir"; exit 1; }
 
-# Every public header stands alone, also as C++ would see the order: each first, by itself.
+# Every public header stands alone: each first, by itself. (As C++: tests/style/check_headers.sh.)
 for header in "$prefix"/include/coppice/*.h; do
     # Those of libcoppice-mpi need MPI; its examples are compiled by the build.
     case ${header##*/} in mpi.h | mpix.h | net_mpi.h) continue ;; esac
@@ -27,6 +27,17 @@ for header in "$prefix"/include/coppice/*.h; do
             $(pkg-config --cflags coppice) -
 done
 echo "headers: ok"
+
+# A program in C++, by the linker too: without extern "C" it would find nothing.
+if command -v "${CXX:-g++}" >/dev/null; then
+    # shellcheck disable=SC2046
+    "${CXX:-g++}" -std=c++11 -Wall -Wextra -pedantic-errors -Werror -o "$scratch/plus" \
+        "$SOURCE/tests/install/consumer.cc" $(pkg-config --cflags --libs coppice)
+    echo -n "C++: "
+    LD_LIBRARY_PATH=$libdir "$scratch/plus"
+else
+    echo "C++: SKIPPED, there is no ${CXX:-g++}"
+fi
 
 # The example of a filter is built by its own makefile, with nothing but what was installed.
 cp "$SOURCE"/examples/filter/* "$scratch"

@@ -51,5 +51,29 @@ expect 0 coppice agree --json
 good value 12
 # Nothing is left of all these groups, once the last members have heard of it.
 until_true no_groups
+
+# Somebody is stopped: the agent that was asked says which agreement did not end, and who is
+# silent. None is called after it, and nothing is left of it when that one goes on.
+coppice kill --signal STOP n11
+expect 1 coppice agree --timeout 1s --count 3
+grep -q '^not .*agreement 1 of 3 did not end within' <<<"$out" || die "$out"
+grep -q '^silent .*n.*11' <<<"$out" || die "$out"
+expect 1 coppice agree --timeout 1s --count 9 --window 2 --json
+good status COP_ETIMEDOUT && good agreements 2 && good decided 0 && good results unknown
+expect 1 coppice agree --from n11
+grep -q 'the agent that was asked does not answer' <<<"$err" || die "$err"
+coppice kill --signal CONT n11
+until_true no_groups
+expect 0 coppice agree --json
+good value 12 && good silent ""
+
+# Degraded: no view can be committed without those who are dead.
+is_degraded() { out=$(coppice view --json | head -n 1) && [ "$(field degraded)" = true ]; }
+coppice kill n[5-11]
+until_true is_degraded
+expect 4 coppice agree --timeout 500ms
+grep -q '^not .*too few members can be reached to change the view' <<<"$out" || die "$out"
+expect 4 coppice agree --timeout 500ms --json
+good status COP_EDEGRADED && good silent 'n[5-11]'
 coppice down
 assert_nothing_left

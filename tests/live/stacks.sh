@@ -136,6 +136,8 @@ grep -qE "^[^ ].*  2 $host:$waiting,far:$waiting\$" <<<"$out" || die "$out"
 grep -q 'closed:12: permission denied' <<<"$err" || die "$err"
 expect 1 coppice stacks --read /dev/null
 expect 2 coppice stacks --read "$scratch/lines" --pid 1
+expect 2 coppice stacks --read "$scratch"
+grep -q 'Is a directory' <<<"$err" || die "$err"
 expect 0 coppice stacks --name nosuchprocess --sample
 [ -z "$out" ] || die "$out"
 

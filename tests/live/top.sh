@@ -38,6 +38,9 @@ coppice down
 expect 1 coppice top --read /dev/null
 grep -q 'no line of' <<<"$err" || die "$err"
 expect 2 coppice top --read "$scratch/nothing"
+expect 2 coppice top --read "$scratch"
+grep -q 'Is a directory' <<<"$err" || die "$err"
+expect 2 coppice top --sample --json
 expect 2 coppice top --read "$scratch/three" --sample
 echo 'coppice-host-1 host=x' >"$scratch/bad"
 expect 2 coppice top --read "$scratch/bad"

@@ -44,25 +44,36 @@ kill "$top"
 exec 3<&-
 wait "$top" 2>/dev/null || true
 
-# On a terminal it is a screen, and a key ends it.
-if command -v script >/dev/null && "$COPPICE" --version >/dev/null; then
-    mkfifo "$scratch/keys" "$scratch/screen"
+# On a terminal it is a screen, and a key ends it; so does Ctrl-C, which is no failure of its own,
+# and leaves the terminal as it was.
+# press KEY STATUS
+press() {
+    local seen='' part script got=0
     TERM=xterm script -qec "$COPPICE top --interval 20ms" /dev/null \
         <"$scratch/keys" >"$scratch/screen" &
     script=$!
     exec 4>"$scratch/keys" 5<"$scratch/screen"
-    seen=
     until [[ $seen == *"5 of 5 members"* ]]; do
         IFS= read -r -d m -u 5 part || die "the screen has ended: $seen"
         seen+=${part}m
     done
-    printf q >&4
-    cat <&5 >/dev/null
-    wait "$script" || die "top has not ended well"
+    printf "$1" >&4
+    part=$(tr -d '\0' <&5)
+    wait "$script" || got=$?
+    [ $got = "$2" ] || die "exit status $got, not $2, after '$1'"
+    [[ $part == *$'\e[?1049l'* ]] || die "the screen was not given back after '$1'"
     exec 4>&- 5<&-
+}
+if command -v script >/dev/null && "$COPPICE" --version >/dev/null; then
+    mkfifo "$scratch/keys" "$scratch/screen"
+    press q 0
+    press '\003' 130
 fi
 
 # ---- stacks ----
+# The one agent that looks at this host has bound a name for as long.
+instance=$(sed -n 's/^instance //p' "$XDG_RUNTIME_DIR/coppice/default/members")
+nobody_looks() { ! grep -q "coppice-samples-$(printf %x "$instance")-" /proc/net/unix; }
 if coppice stacks --pid $$ >/dev/null 2>&1; then
     # Agents of root have none of its capabilities, and may look at nobody who has.
     lower=()
@@ -75,6 +86,16 @@ if coppice stacks --pid $$ >/dev/null 2>&1; then
         grep -qE "^[^ ].*  1 n[0-9]+:$sleeper\$" <<<"$out" || die "$out"
         expect 0 coppice stacks --cluster default --pid "$sleeper" --json
         grep -q "\"depth\":1,.*\"members\":\"n[0-9]*:$sleeper\"" <<<"$out" || die "$out"
+        # One that is stopped, and does not look at the host itself: what the others say is
+        # shown, however short the time was.
+        until_true nobody_looks
+        coppice kill --signal STOP n5
+        for limit in 10ms 10s; do
+            expect 1 coppice stacks --cluster default --pid "$sleeper" --timeout $limit
+            grep -qE "^[^ ].*  1 n[0-9]+:$sleeper\$" <<<"$out" || die "$out"
+            grep -q '4 of 5 members have answered' <<<"$err" || die "$err"
+        done
+        coppice kill --signal CONT n5
         kill "$sleeper"
     fi
 fi
