@@ -7,6 +7,7 @@
 #include "watch.h"
 
 #include "base/random.h"
+#include "stream/stream.h"
 
 #include <coppice/error.h>
 #include <stdio.h>
@@ -25,7 +26,8 @@ struct watch_front {
     uint64_t number;
     enum watch_kind kind;
     cop_time interval_ns;
-    struct cop_buf *wish; /* to be said to all back-ends; may be NULL */
+    struct cop_buf *wish;       /* to be said to all back-ends; may be NULL */
+    struct cop_buf *definition; /* what the stream is, for every root; NULL: not yet */
 
     cop_id root; /* to whom this was said */
     cop_incarnation root_life;
@@ -54,6 +56,7 @@ static void free_front(struct watches *watches, struct watch_front *front)
         link = &(*link)->next;
     *link = front->next;
     cop_buf_unref(front->wish);
+    cop_buf_unref(front->definition);
     cop_buf_unref(front->state);
     free(front);
 }
@@ -137,7 +140,12 @@ static bool say_open(struct watches *watches, struct watch_front *front)
         options.params = "";
         options.timeout_ns = STACKS_TIMEOUT;
     }
-    struct cop_buf *bytes = cop__options_encode(&options);
+    /* T1: planned once, here. What cannot be planned the root refuses. */
+    int error = front->definition ? 0
+                                  : cop__stream_plan(cop__tcp_node(watches->tcp),
+                                                     &options, &front->definition);
+    options.definition = front->definition;
+    struct cop_buf *bytes = error == COP_ENOMEM ? NULL : cop__options_encode(&options);
     if (bytes == NULL) {
         watches->is_due = true;
         return false;

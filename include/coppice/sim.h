@@ -240,6 +240,9 @@ struct cop_sim_stream {
     uint32_t others;
     bool closes; /* all are */
     bool mortal; /* the front-end dies with the process at which it opened */
+    /* The front-end is at this member, + 1, and knows what that knows and what roots answer; when
+     * it dies another one takes over, at any other member. 0: it is nowhere, and knows all. */
+    uint32_t front;
 };
 
 /* When an action is done. The latter two are for CRASH only: at message boundaries. */
@@ -444,7 +447,7 @@ uint64_t cop_sim_node_bytes(const struct cop_sim *sim);
  *   agree early [count K] [window W] [gap T] [timeout T] [groups K] [keep-tree]
  *   [promote] [free] [plain] (see struct cop_sim_agree)
  *   stream FILTER [params P] [waves K] [window W] [gap T] [lag T] [downs K] [down FILTER [of P]]
- *   [timeout T] [none] [leaves] [withdraw] [single] [fragile] [others K] [closes] [mortal] (see struct cop_sim_stream)
+ *   [timeout T] [none] [leaves] [withdraw] [single] [fragile] [others K] [closes] [mortal] [front A] (see struct cop_sim_stream)
  *   start 12 (members at the start; the other nodes are places for who joins)  flags
  *   codec cut buggify quiet net constant 10us | net loggp L o g G_ps | net torus L hop
  *   [XxYxZ] [shuffle] | net switch L service_ns [ports P] [byte G_ps] | net recorded

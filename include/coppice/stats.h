@@ -59,6 +59,7 @@ struct cop_stats {
     uint64_t stream_adoptions, stream_rings;
     uint64_t stream_closed;      /* groups of levels, on the way, each with each wave */
     uint64_t stream_down_failed; /* packets on which a filter down has failed */
+    uint64_t stream_stillborn;   /* that gave way to another one of the same number */
 #define COP_IGNORE_FIELD(name, text) uint64_t ignored_##name;
     COP_IGNORES(COP_IGNORE_FIELD)
 #undef COP_IGNORE_FIELD

@@ -84,7 +84,8 @@ struct cop_stream_options {
     const char *down_type;
     const char *down_params;
     /* What cop_node_stream said of it where it was open before; NULL: nothing. A root that has not
-     * heard of it, for it is a new life, then opens it as it was, and not anew. */
+     * heard of it, for it is a new life, then opens it as it was, and not anew. One that has it open
+     * otherwise attaches to that, and what was taken of another does not count. */
     const struct cop_buf *definition;
 };
 #define COP_STREAM_WINDOW_MAX 1024u
@@ -107,7 +108,8 @@ enum cop_stream_event_kind {
     COP_STREAM_OUTPUT = 5,
     /* To the front-end: all back-ends have its packets up to number `wave`. */
     COP_STREAM_REACHED = 7,
-    /* To the front-end: this is not the root any more; attach to `root`. */
+    /* To the front-end: this is not the root any more, or the stream is another one than it opened,
+     * for the number was in use; attach to `root`. */
     COP_STREAM_MOVED = 6,
 };
 
@@ -154,6 +156,7 @@ struct cop_stream_info {
     const struct cop_filter *down_filter; /* NULL: none */
     const char *type;                     /* of packets; borrowed until the next step */
     const struct cop_buf *definition;     /* what it is, as bytes; the same */
+    uint64_t key; /* of these bytes: by it members name the stream among themselves */
     const struct cop_buf
         *empty;          /* the state of nothing, with the parameters; the same */
     uint64_t wave;       /* of the last state that it made */

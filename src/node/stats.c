@@ -65,6 +65,7 @@ void cop_stats_each(const struct cop_stats *stats,
     VISIT(stream_adoptions)
     VISIT(stream_closed)
     VISIT(stream_down_failed)
+    VISIT(stream_stillborn)
     VISIT(stream_rings)
 #define VISIT_IGNORED(name, text) VISIT(ignored_##name)
     COP_IGNORES(VISIT_IGNORED)

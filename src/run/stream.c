@@ -212,7 +212,7 @@ void cop__run_stream(void *context, uint64_t stream, struct cop_buf *bytes)
     if (cop_stream_event(bytes, &event) != 0)
         return;
     if (event.kind == COP_STREAM_OUTPUT || event.kind == COP_STREAM_REACHED ||
-        event.kind == COP_STREAM_CLOSED)
+        event.kind == COP_STREAM_CLOSED || event.kind == COP_STREAM_MOVED)
         cop__desk_event(&run->streams.desk, stream, &event, bytes);
     if (event.kind != COP_STREAM_OUTPUT && event.kind != COP_STREAM_REACHED &&
         event.kind != COP_STREAM_MOVED)
@@ -518,7 +518,7 @@ static struct cop__front *new_front(const struct opening *opening,
     front->options.number = opening->number;
     front->options.window = options->window ? options->window : WINDOW;
     copy_texts(options, front);
-    front->options.definition = NULL; /* this member has it, or nobody here */
+    front->options.definition = NULL;
     front->filter = filter;
     front->told = opening->told;
     front->context = opening->context;
@@ -544,6 +544,11 @@ static int open_here(struct cop_run *run, void *argument)
     struct cop__front *front = new_front(opening, filter);
     if (front == NULL)
         return COP_ENOMEM;
+    error = cop__front_plan(run, front);
+    if (error) {
+        free(front);
+        return error;
+    }
     front->next = run->streams.fronts;
     run->streams.fronts = front;
     /* What the desk of this process refuses at once is not told, but returned. */

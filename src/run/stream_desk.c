@@ -190,6 +190,9 @@ static bool say_opened(struct cop__desk *desk, struct cop__customer *customer)
     cop_node_stream(cop__tcp_node(desk->tcp), stream, &info);
     struct cop__said opened = {
         .kind = COP__SAY_OPENED, .stream = stream, .wave = info.down};
+    if (info.definition != NULL)
+        opened.bytes =
+            (struct cop__bytes){info.definition->data, info.definition->length};
     customer->is_told = true;
     if (say(desk, customer->owner, &opened) != 0) {
         customer->is_told = false;
@@ -381,6 +384,10 @@ void cop__desk_event(struct cop__desk *desk, uint64_t stream,
         say_reached(desk, customer);
     } else if (event->kind == COP_STREAM_CLOSED && event->status != 0) {
         dismiss(desk, customer, event->status);
+    } else if (event->kind == COP_STREAM_MOVED && event->root == desk->self) {
+        /* T1: it is another stream than it opened. What is on its way from it is of that one, and
+         * is dropped until it asks again. */
+        dismiss(desk, customer, COP_EAGAIN);
     }
 }
 

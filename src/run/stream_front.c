@@ -5,6 +5,7 @@
  * all, are kept until then.
  */
 #include "run/parts.h"
+#include "stream/stream.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,7 @@ static void free_front(struct cop_run *run, struct cop__front *front)
         cop_buf_unref(front->parcels[i].bytes);
     free(front->parcels);
     cop_buf_unref(front->state);
+    cop_buf_unref(front->definition);
     free(front);
 }
 
@@ -59,6 +61,43 @@ void cop__front_over(struct cop_run *run, struct cop__front *front, int status)
         free_front(run, front);
 }
 
+/* ---- what it is (T1) ------------------------------------------------------------- */
+
+/* Of another stream it was that something was taken of it, or has come to all: the packets that have
+ * not are numbered anew. */
+static int settle_on(struct cop__front *front, const void *bytes, uint32_t length)
+{
+    const struct cop_buf *had = front->definition;
+    if (length == 0 ||
+        (had != NULL && had->length == length && memcmp(had->data, bytes, length) == 0))
+        return 0;
+    struct cop_buf *definition = cop_buf_copy(bytes, length);
+    if (definition == NULL)
+        return COP_ENOMEM;
+    cop_buf_unref(front->definition);
+    front->definition = definition;
+    front->taken = front->taken_said = front->come = 0;
+    front->is_fresh = front->has_base = false;
+    return 0;
+}
+
+/* What this member has heard of it. COP_ENOENT: nothing. */
+static int take_from_member(struct cop_run *run, struct cop__front *front)
+{
+    struct cop_stream_info info;
+    int error = cop_node_stream(cop__tcp_node(run->tcp), front->number, &info);
+    return error ? error
+                 : settle_on(front, info.definition->data, info.definition->length);
+}
+
+int cop__front_plan(struct cop_run *run, struct cop__front *front)
+{
+    int error = take_from_member(run, front);
+    return error == COP_ENOENT ? cop__stream_plan(cop__tcp_node(run->tcp),
+                                                  &front->options, &front->definition)
+                               : error;
+}
+
 /* ---- saying ---------------------------------------------------------------------- */
 
 static int say(struct cop_run *run, const struct cop__front *front,
@@ -86,14 +125,13 @@ static int say(struct cop_run *run, const struct cop__front *front,
 static void say_open(struct cop_run *run, struct cop__front *front)
 {
     struct cop_stream_options wanted = front->options;
-    struct cop_stream_info info;
-    /* A root that has not heard of it yet opens it as it is here. */
-    if (cop_node_stream(cop__tcp_node(run->tcp), front->number, &info) == 0)
-        wanted.definition = info.definition;
+    /* T1: a root that has not heard of it yet opens it as it is here. */
+    if (take_from_member(run, front) == COP_ENOMEM)
+        return;
+    wanted.definition = front->definition;
     struct cop_buf *options = cop__options_encode(&wanted);
-    struct cop__said said = {.kind = COP__SAY_OPEN,
-                             .wave = front->taken,
-                             .reached = front->base + front->reached};
+    struct cop__said said = {
+        .kind = COP__SAY_OPEN, .wave = front->taken, .reached = front->come};
     if (options == NULL)
         return;
     said.bytes = (struct cop__bytes){options->data, options->length};
@@ -188,12 +226,18 @@ static void forget_packets(struct cop__front *front, uint64_t reached)
                 front->parcel_count * sizeof *front->parcels);
 }
 
-static void hear_opened(struct cop__front *front, uint64_t down)
+static void hear_opened(struct cop_run *run, struct cop__front *front,
+                        const struct cop__said *said)
 {
+    /* One that was open before is what it was, and not what was planned here. */
+    if (settle_on(front, said->bytes.data, said->bytes.length) != 0) {
+        cop__front_over(run, front, COP_ENOMEM);
+        return;
+    }
     front->is_opened = true;
     /* Whoever was its front-end before had numbers, too. */
     if (!front->has_base)
-        front->base = down;
+        front->base = said->wave - front->reached;
     front->has_base = true;
     front->sent = front->reached;
 }
@@ -244,9 +288,12 @@ static void hear_output(struct cop_run *run, struct cop__front *front,
 
 static void hear_reached(struct cop_run *run, struct cop__front *front, uint64_t number)
 {
-    if (!front->has_base || number <= front->base)
+    /* Of whoever was its front-end before; and the base may be below 0 (T1). */
+    uint64_t reached = number - front->base;
+    front->come = number > front->come ? number : front->come;
+    if (!front->has_base || reached <= front->reached || reached > front->given)
         return;
-    forget_packets(front, number - front->base);
+    forget_packets(front, reached);
     struct cop_stream_event event = {.kind = COP_STREAM_REACHED,
                                      .wave = front->reached};
     tell(run, front, &event);
@@ -279,7 +326,7 @@ static void hear(struct cop_run *run, struct cop__front *front,
                  const struct cop__said *said)
 {
     if (said->kind == COP__SAY_OPENED)
-        hear_opened(front, said->wave);
+        hear_opened(run, front, said);
     else if (said->kind == COP__SAY_REACHED)
         hear_reached(run, front, said->wave);
     else if (said->kind == COP__SAY_GONE)

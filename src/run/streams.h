@@ -29,7 +29,8 @@ enum cop__said_kind {
     COP__SAY_CLOSE,
     COP__SAY_DETACH,
     /* To the front-end. */
-    COP__SAY_OPENED,  /* status; wave: the number of the last packet down */
+    /* wave: the number of the last packet down; bytes: what the stream is, as the root has it */
+    COP__SAY_OPENED,
     COP__SAY_EVENT,   /* bytes: what the node said */
     COP__SAY_REACHED, /* wave: the last packet down that all have */
     COP__SAY_GONE,    /* status: you are its front-end no longer */
@@ -121,6 +122,7 @@ struct cop__front {
     uint64_t number;
     struct cop_stream_options options;
     struct cop__stream_texts texts;
+    struct cop_buf *definition; /* what it is (T1), as it is said to every root */
     const struct cop_filter *filter;
     cop_stream_told *told;
     void *context;
@@ -135,7 +137,8 @@ struct cop__front {
     bool is_fresh;                /* nobody has taken it */
     uint64_t taken, taken_said;
     bool has_base;
-    uint64_t base;                 /* packets down have the numbers after this */
+    uint64_t base; /* packets down have the numbers after this */
+    uint64_t come; /* the last that came to all, whosever it was; 0: nobody said so */
     uint64_t given, sent, reached; /* of them, counted from the base */
     struct cop__parcel *parcels;   /* from reached + 1 on */
     uint32_t parcel_count, parcel_capacity;
@@ -176,6 +179,9 @@ void cop__run_letter(void *context, int channel, cop_id from,
 void cop__front_hear(void *context, const struct cop__said *said);
 /* Says what is to be said. */
 void cop__front_pump(struct cop_run *run, struct cop__front *front);
+/* Plans the stream in the view of this member; what this has heard of counts more. COP_EINVAL,
+ * COP_ENOMEM. */
+int cop__front_plan(struct cop_run *run, struct cop__front *front);
 struct cop__front *cop__front_find(const struct cop_run *run, uint64_t number);
 void cop__front_over(struct cop_run *run, struct cop__front *front, int status);
 /* Wakes up who waits for an output or for room. */

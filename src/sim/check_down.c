@@ -1,33 +1,78 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/check_down.h"
 
+#include "stream/state.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-int cop__plan_make(const struct cop_view *view, uint32_t flags, struct cop__plan *out)
+static void free_plan(struct cop__plan *plan)
 {
-    struct cop_tree tree = {.shape = *cop_view_shape(view), .n = cop_view_slots(view)};
-    struct cop_tree rooted = tree; /* as it is now, which says who is a leaf */
-    rooted.root = cop_view_root(view);
-    out->n = tree.n;
-    out->parents = calloc(tree.n, sizeof *out->parents);
-    out->index = calloc(tree.n, sizeof *out->index);
-    if (!out->parents || !out->index)
-        return COP_ENOMEM;
-    for (cop_id id = 0; id < tree.n; id++) {
-        bool gives =
-            !(flags & COP_STREAM_LEAVES) || cop_tree_child_count(&rooted, id) == 0;
-        out->parents[id] = id == 0 ? 0 : cop_tree_parent(&tree, id);
-        out->index[id] = gives ? out->back_ends++ : UINT32_MAX;
-    }
-    return 0;
-}
-
-void cop__plan_free(struct cop__plan *plan)
-{
+    cop_buf_unref(plan->definition);
+    cop_buf_unref(plan->empty);
+    cop_buf_unref(plan->all);
     free(plan->parents);
     free(plan->index);
+    free(plan);
+}
+
+void cop__plans_free(struct cop__plan *list)
+{
+    while (list) {
+        struct cop__plan *next = list->next;
+        free_plan(list);
+        list = next;
+    }
+}
+
+static struct cop__plan *make_plan(const struct cop_view *view,
+                                   const struct cop__stream *stream)
+{
+    struct cop_tree tree = {.shape = *cop_view_shape(view),
+                            .n = stream->slots_at_start};
+    struct cop__plan *plan = calloc(1, sizeof *plan);
+    if (!plan)
+        return NULL;
+    plan->n = tree.n;
+    plan->definition =
+        cop_buf_copy(stream->definition->data, stream->definition->length);
+    plan->empty = cop_buf_copy(stream->empty->data, stream->empty->length);
+    plan->parents = calloc(tree.n, sizeof *plan->parents);
+    plan->index = calloc(tree.n, sizeof *plan->index);
+    if (!plan->definition || !plan->empty || !plan->parents || !plan->index) {
+        free_plan(plan);
+        return NULL;
+    }
+    plan->all = cop_buf_ref(plan->empty);
+    for (cop_id id = 0; id < tree.n; id++) {
+        bool gives = cop__lives_find(&stream->back_ends, id) != 0;
+        plan->parents[id] = id == 0 ? 0 : cop_tree_parent(&tree, id);
+        plan->index[id] = gives ? plan->back_ends++ : UINT32_MAX;
+    }
+    return plan;
+}
+
+struct cop__plan *cop__plan_of(struct cop__plan **list, const struct cop_node *node,
+                               uint64_t number, int *error)
+{
+    const struct cop__stream *stream = node ? cop__stream_find(node, number) : NULL;
+    *error = 0;
+    if (!stream)
+        return NULL;
+    const struct cop_buf *definition = stream->definition;
+    for (struct cop__plan *plan = *list; plan; plan = plan->next)
+        if (plan->definition->length == definition->length &&
+            memcmp(plan->definition->data, definition->data, definition->length) == 0)
+            return plan;
+    struct cop__plan *plan = make_plan(cop_node_view(node), stream);
+    if (!plan) {
+        *error = COP_ENOMEM;
+        return NULL;
+    }
+    plan->next = *list;
+    *list = plan;
+    return plan;
 }
 
 static bool is_told(const struct cop_stream_event *told, const void *bytes,

@@ -18,7 +18,8 @@
  *       output has it; packets down come to each back-end in order, once, and to all (where two
  *       sides have gone on without each other the one front-end has said to one of them what
  *       the other never hears: then only in order); with a filter down, as what that makes of
- *       each for the place that was planned, and to nobody for whom it makes nothing
+ *       each for the place that was planned, and to nobody for whom it makes nothing; and all
+ *       have one plan of the stream
  *   S3  no more waves wait in a slot, and no more packets are kept, than the window has; and no
  *       back-end is ahead of the front-end by more
  */
@@ -38,6 +39,7 @@ struct life {
     uint64_t shown;
     cop_id shown_by;
     cop_incarnation shown_life;
+    const struct cop__plan *plan; /* by which it gave; NULL: nothing yet */
     uint32_t before; /* index of the life before it of the same member, + 1; 0: none */
 };
 
@@ -47,11 +49,13 @@ struct told {
     uint64_t wave;
     bool complete;
     struct cop_buf *state;
+    const struct cop__plan *plan;
 };
 
 /* How many of the departed a node knew. */
 struct known {
     cop_incarnation incarnation;
+    uint64_t key; /* of which stream of the number */
     uint32_t count;
 };
 
@@ -68,11 +72,9 @@ struct state {
     uint64_t number;
     bool closed; /* by its front-end */
     bool opened;
-    cop_epoch opened_in; /* of the view of the root then */
-    struct cop__plan plan;
+    cop_epoch opened_in;     /* of the view of the root then */
+    struct cop__plan *plans; /* that were opened under the number */
     const struct cop_filter *filter;
-    struct cop_buf *empty;
-    struct cop_buf *all; /* of everybody */
     struct life *lives;
     uint32_t count, capacity;
     uint32_t *latest;  /* by id: index of its last life, + 1; 0: none */
@@ -104,9 +106,7 @@ static void fini_one(struct state *state)
     }
     for (uint32_t i = 0; state->told && i < state->nodes; i++)
         cop_buf_unref(state->told[i].state);
-    cop_buf_unref(state->empty);
-    cop_buf_unref(state->all);
-    cop__plan_free(&state->plan);
+    cop__plans_free(state->plans);
     free(state->lives);
     free(state->latest);
     free(state->told);
@@ -131,13 +131,8 @@ static bool init_one(struct cop_sim *sim, struct state *state)
     state->known = calloc(state->nodes, sizeof(*state->known));
     state->sides = calloc(state->nodes, sizeof(*state->sides));
     state->latest = calloc(state->nodes, sizeof(*state->latest));
-    if (!state->told || !state->known || !state->sides || !state->latest ||
-        !state->filter ||
-        cop_filter_init(state->filter, "u64", sim->config.stream.params,
-                        &state->empty) != 0)
-        return false;
-    state->all = cop_buf_ref(state->empty);
-    return true;
+    return state->told && state->known && state->sides && state->latest &&
+           state->filter;
 }
 
 static void *init(struct cop_sim *sim)
@@ -210,6 +205,29 @@ static void note_life(struct state *state, struct cop_sim *sim, cop_id id)
     state->latest[id] = state->count;
 }
 
+/* By what a node has the stream; NULL: it has not. */
+static struct cop__plan *plan_of(struct state *state, struct cop_sim *sim, cop_id id)
+{
+    int error;
+    struct cop__plan *plan =
+        cop__plan_of(&state->plans, cop_sim_node(sim, id), state->number, &error);
+    if (error)
+        cop_sim_fail(sim, "sim", "out of memory");
+    return plan;
+}
+
+/* T1: what it gave to another stream of the number, which was not to be, is in nothing. */
+static void begin_anew(struct life *life, const struct cop__plan *plan)
+{
+    if (life->plan == plan)
+        return;
+    for (uint32_t i = 0; i < life->count; i++)
+        cop_buf_unref(life->states[i]);
+    life->count = 0;
+    life->first = life->down = life->shown = 0;
+    life->plan = plan;
+}
+
 static bool is_single(const struct cop_sim *sim)
 {
     return sim->config.stream.flags & COP_STREAM_SINGLE;
@@ -220,47 +238,32 @@ static void note_packet(struct state *state, struct cop_sim *sim, cop_id id,
 {
     struct life *life = find(state, id, cop__sim_incarnation(sim, id));
     struct cop_stream_info info;
-    if (!life || cop_node_stream(cop_sim_node(sim, id), state->number, &info) != 0)
+    struct cop__plan *plan = plan_of(state, sim, id);
+    if (!life || !plan ||
+        cop_node_stream(cop_sim_node(sim, id), state->number, &info) != 0)
         return;
+    begin_anew(life, plan);
     struct cop_packet packet = {.type = "u64",
                                 .leaf = id,
                                 .wave = info.given,
                                 .data = {request->bytes, request->length}};
     bool joins = life->count > 0 && !is_single(sim);
     struct cop_buf *sum =
-        cop_buf_ref(joins ? life->states[life->count - 1] : state->empty);
+        cop_buf_ref(joins ? life->states[life->count - 1] : plan->empty);
     struct cop_buf *lifted;
     void *states = make_room(sim, life->states, life->count, &life->capacity,
                              sizeof(struct cop_buf *));
     if (states)
         life->states = states;
-    if (!states || cop_filter_lift(state->filter, state->empty, &packet, &lifted)) {
+    if (!states || cop_filter_lift(state->filter, plan->empty, &packet, &lifted)) {
         cop_buf_unref(sum);
         return;
     }
     join(sim, state, &sum, lifted);
-    join(sim, state, &state->all, lifted);
+    join(sim, state, &plan->all, lifted);
     cop_buf_unref(lifted);
     life->first = life->count ? life->first : info.given;
     life->states[life->count++] = sum;
-}
-
-/* Who opened it has planned its groups, and the ways down. */
-static void note_opened(struct state *state, struct cop_sim *sim,
-                        const struct cop_node *node)
-{
-    struct cop_stream_info info;
-    state->opened = true;
-    state->opened_in = cop_view_epoch(cop_node_view(node));
-    if (cop__plan_make(cop_node_view(node), sim->config.stream.flags, &state->plan))
-        cop_sim_fail(sim, "sim", "out of memory");
-    if (!cop__filter_is_levels(state->filter) ||
-        cop_node_stream(node, state->number, &info) != 0)
-        return;
-    cop_buf_unref(state->empty);
-    cop_buf_unref(state->all);
-    state->empty = cop_buf_copy(info.empty->data, info.empty->length);
-    state->all = cop_buf_ref(state->empty);
 }
 
 static void on_submit(void *of, struct cop_sim *sim, cop_id id,
@@ -271,8 +274,10 @@ static void on_submit(void *of, struct cop_sim *sim, cop_id id,
         return;
     if (request->kind == COP_REQUEST_STREAM_CLOSE)
         state->closed = true;
-    if (request->kind == COP_REQUEST_STREAM_OPEN && !state->opened)
-        note_opened(state, sim, cop_sim_node(sim, id));
+    if (request->kind == COP_REQUEST_STREAM_OPEN && !state->opened) {
+        state->opened = true;
+        state->opened_in = cop_view_epoch(cop_node_view(cop_sim_node(sim, id)));
+    }
     if (request->kind == COP_REQUEST_STREAM_PUT)
         note_packet(state, sim, id, request);
     else if (request->kind == COP_REQUEST_STREAM_TAKEN && request->wave > state->taken)
@@ -280,11 +285,11 @@ static void on_submit(void *of, struct cop_sim *sim, cop_id id,
 }
 
 /* All that a life gave up to a wave; NULL: it has not given that much. */
-static struct cop_buf *given(const struct state *state, const struct life *life,
+static struct cop_buf *given(const struct cop__plan *plan, const struct life *life,
                              uint64_t wave)
 {
-    if (life->count == 0 || wave < life->first)
-        return state->empty;
+    if (life->plan != plan || life->count == 0 || wave < life->first)
+        return plan->empty;
     uint64_t at = wave - life->first;
     return at < life->count ? life->states[at] : NULL;
 }
@@ -314,13 +319,14 @@ static bool has_all(struct cop_sim *sim, const struct state *state,
 
 /* The living, each with its packets up to the wave. */
 static struct cop_buf *fold_living(struct state *state, struct cop_sim *sim,
+                                   const struct cop__plan *plan,
                                    const struct cop_view *view, uint64_t wave)
 {
-    struct cop_buf *sum = cop_buf_ref(state->empty);
+    struct cop_buf *sum = cop_buf_ref(plan->empty);
     for (cop_id id = cop_view_next(view, COP_ID_NONE); id != COP_ID_NONE;
          id = cop_view_next(view, id)) {
         const struct life *life = find(state, id, cop_view_incarnation(view, id));
-        struct cop_buf *gave = life ? given(state, life, wave) : NULL;
+        struct cop_buf *gave = life ? given(plan, life, wave) : NULL;
         if (!life && sim->config.stream.flags & COP_STREAM_LEAVES)
             continue;
         if (!gave) {
@@ -335,14 +341,15 @@ static struct cop_buf *fold_living(struct state *state, struct cop_sim *sim,
 }
 
 static uint32_t add_departed(struct state *state, struct cop_sim *sim, cop_id root,
-                             const struct cop_view *view, struct cop_buf **sum)
+                             const struct cop__plan *plan, struct cop_buf **sum)
 {
+    const struct cop_view *view = cop_node_view(cop_sim_node(sim, root));
     const struct cop_node *node = cop_sim_node(sim, root);
     struct cop_departed gone;
     uint32_t count = 0;
     for (uint32_t i = 0; cop_node_departed(node, state->number, i, &gone) == 0; i++) {
         const struct life *life = find(state, gone.leaf, gone.incarnation);
-        struct cop_buf *gave = life ? given(state, life, gone.wave) : NULL;
+        struct cop_buf *gave = life ? given(plan, life, gone.wave) : NULL;
         if (!gave || !is_equal(gave, gone.state)) {
             cop_sim_fail(sim, "S1", "%u departed with what it had not given",
                          (unsigned)gone.leaf);
@@ -375,16 +382,17 @@ static void check_output(struct state *state, struct cop_sim *sim, cop_id id,
                          const struct cop_stream_event *event)
 {
     const struct cop_view *view = cop_node_view(cop_sim_node(sim, id));
+    const struct cop__plan *plan = state->told[id].plan;
     struct cop_buf *said = state->told[id].state;
-    struct cop_buf *sum = fold_living(state, sim, view, event->wave);
+    struct cop_buf *sum = fold_living(state, sim, plan, view, event->wave);
     /* Of several outputs in one step only the last can be held against what is known now. */
-    bool same = add_departed(state, sim, id, view, &sum) == event->departed;
+    bool same = add_departed(state, sim, id, plan, &sum) == event->departed;
     close_all(state, sim, &sum);
     if (is_single(sim) && (event->departed > 0 || !event->whole))
         cop_sim_fail(sim, "S1", "single wave %llu has something of others",
                      (unsigned long long)event->wave);
     if (is_idempotent(state) && !is_single(sim)) {
-        if (!has_all(sim, state, said, sum) || !has_all(sim, state, state->all, said))
+        if (!has_all(sim, state, said, sum) || !has_all(sim, state, plan->all, said))
             cop_sim_fail(sim, "S1",
                          "complete wave %llu lacks something, or has too much",
                          (unsigned long long)event->wave);
@@ -466,11 +474,20 @@ static void on_output(struct state *state, struct cop_sim *sim, cop_id id,
                       const struct cop_stream_event *event)
 {
     struct told *told = &state->told[id];
+    const struct cop__plan *plan = plan_of(state, sim, id);
     struct cop_buf *bytes = cop_buf_copy(event->bytes, event->length);
     if (!bytes) {
         cop_sim_fail(sim, "sim", "out of memory");
         return;
     }
+    /* In the step that ends it, too: it is another one, or there is none, by now. */
+    if (!plan || (told->plan && told->plan != plan))
+        told->incarnation = 0;
+    if (!plan) {
+        cop_buf_unref(bytes);
+        return;
+    }
+    told->plan = plan;
     if (!event->whole && (told->incarnation != cop__sim_incarnation(sim, id)))
         cop_sim_fail(sim, "S1", "the first output of %u is a difference", (unsigned)id);
     /* Idempotent filters join, and never drop. */
@@ -502,18 +519,31 @@ static void on_output(struct state *state, struct cop_sim *sim, cop_id id,
     }
 }
 
+/* What only the first front-end and a root had is lost with both, and the next goes on behind what
+ * it finds. */
+static bool was_taken_over(const struct cop_sim *sim)
+{
+    uint32_t front = sim->config.stream.front;
+    return front && (!cop_sim_is_alive(sim, front - 1) ||
+                     cop__sim_incarnation(sim, front - 1) != COP__FIRST_INCARNATION);
+}
+
 static void on_down(struct state *state, struct cop_sim *sim, cop_id id,
                     const struct cop_stream_event *event)
 {
     struct life *life = find(state, id, cop__sim_incarnation(sim, id));
+    const struct cop__plan *plan = plan_of(state, sim, id);
     uint64_t value = cop__stream_value(state->number, 0, 0, event->wave);
+    if (life && plan)
+        begin_anew(life, plan);
     struct cop_span sent = {(const uint8_t *)&value, sizeof value};
     bool gap = life && life->down && event->wave != life->down + 1;
-    if (!life || (gap && (!state->parted || event->wave <= life->down)))
+    bool may_skip = state->parted || was_taken_over(sim);
+    if (!life || (gap && (!may_skip || event->wave <= life->down)))
         cop_sim_fail(sim, "S2", "%u gets packet %llu after %llu", (unsigned)id,
                      (unsigned long long)event->wave,
                      (unsigned long long)(life ? life->down : 0));
-    else if (!cop__plan_gives(&state->plan, &sim->config.stream, id, sent, event))
+    else if (plan && !cop__plan_gives(plan, &sim->config.stream, id, sent, event))
         cop_sim_fail(sim, "S2", "%u gets another packet %llu than was sent",
                      (unsigned)id, (unsigned long long)event->wave);
     else
@@ -586,9 +616,10 @@ static void check_memory(struct state *state, struct cop_sim *sim, cop_id id,
 {
     struct known *known = &state->known[id];
     cop_incarnation life = cop__sim_incarnation(sim, id);
-    if (known->incarnation == life && info->departed < known->count)
+    if (known->incarnation == life && known->key == info->key &&
+        info->departed < known->count)
         cop_sim_fail(sim, "S1", "%u has forgotten who departed", (unsigned)id);
-    *known = (struct known){life, info->departed};
+    *known = (struct known){life, info->key, info->departed};
 }
 
 static void look_at(struct state *state, struct cop_sim *sim, cop_id id)
@@ -652,6 +683,8 @@ static void check_back_end(const struct state *state, struct cop_sim *sim,
         cop_sim_fail(sim, "S2", "%u has given %llu packets of %u", (unsigned)life->id,
                      (unsigned long long)info.given,
                      (unsigned)sim->config.stream.waves);
+    else if (was_taken_over(sim))
+        return; /* of packets down the order counts */
     else if (life->down && life->down != info.down && !state->parted)
         cop_sim_fail(sim, "S2", "%u has packets up to %llu, and was given %llu",
                      (unsigned)life->id, (unsigned long long)info.down,
@@ -723,6 +756,7 @@ static void check_end(struct state *state, struct cop_sim *sim,
         return;
     }
     bool any = false;
+    const struct cop__plan *plan = plan_of(state, sim, root);
     for (cop_id id = cop_view_next(view, COP_ID_NONE);
          id != COP_ID_NONE && !cop_sim_failure(sim); id = cop_view_next(view, id)) {
         const struct life *life = find(state, id, cop_view_incarnation(view, id));
@@ -730,6 +764,10 @@ static void check_end(struct state *state, struct cop_sim *sim,
             cop_sim_fail(sim, "S2", "%u never heard of the stream", (unsigned)id);
         if (life)
             check_back_end(state, sim, life, info.down);
+        const struct cop__plan *its = plan_of(state, sim, id);
+        if (its && its != plan)
+            cop_sim_fail(sim, "S2", "%u has another plan of the stream than the root",
+                         (unsigned)id);
         any = any || life;
         check_departed(state, sim, id, node);
     }

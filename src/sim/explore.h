@@ -78,6 +78,7 @@ struct cop__world {
     struct cop__answer answers[COP__X_ANSWERS];
     uint32_t answer_count;
     struct cop_stream_options options;
+    struct cop_buf *definition; /* of these */
     struct cop__front front;
     bool gives[COP__X_NODES]; /* its back-end has room */
     bool touched;             /* the last step had to do with the front-end */

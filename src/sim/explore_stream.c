@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/explore.h"
+#include "stream/stream.h"
 
 /*
  * The front-end and the back-ends of a stream in a world of the explorer. They do at once what
@@ -167,7 +168,13 @@ void cop__world_open_stream(struct cop__world *world)
         .down = stream->down[0] ? stream->down : NULL,
         .down_params = stream->down_params,
     };
-    cop__world_serve(world, cop_view_root(world->sim.view), COP__MOVE_WHOLE);
+    /* T1: planned once, whoever opens it. */
+    cop_id root = cop_view_root(world->sim.view);
+    if (stream->waves > 0 && cop__stream_plan(world->nodes[root].actor, &world->options,
+                                              &world->definition) != 0)
+        cop_sim_fail(&world->sim, "sim", "the stream cannot be planned");
+    world->options.definition = world->definition;
+    cop__world_serve(world, root, COP__MOVE_WHOLE);
 }
 
 void cop__world_digest_stream(const struct cop__world *world,

@@ -631,5 +631,6 @@ void cop__world_destroy(struct cop__world *world)
         }
     }
     cop_view_unref(world->sim.view);
+    cop_buf_unref(world->definition);
     free(world);
 }

@@ -70,6 +70,12 @@ static bool parse_option(struct cop__words *words, struct cop_sim_stream *stream
         return parse_number(words, "downs", WAVES_MAX, &stream->downs);
     if (cop__word_is(words, "others"))
         return parse_number(words, "others", OTHERS_MAX, &stream->others);
+    if (cop__word_is(words, "front")) {
+        if (!parse_number(words, "front", COP_MEMBERS_MAX - 1, &stream->front))
+            return false;
+        stream->front++;
+        return true;
+    }
     if (cop__word_is(words, "gap"))
         return cop__word_time(words, "gap", &stream->gap_ns);
     if (cop__word_is(words, "lag"))
@@ -158,6 +164,8 @@ void cop__print_stream(const struct cop_sim_stream *stream, FILE *out)
         fprintf(out, " of %s", stream->down_params);
     if (stream->others)
         fprintf(out, " others %u", (unsigned)stream->others);
+    if (stream->front)
+        fprintf(out, " front %u", (unsigned)stream->front - 1);
     fprintf(out, "%s%s%s%s%s%s%s\n", stream->closes ? " closes" : "",
             stream->mortal ? " mortal" : "",
             stream->sync == COP_SYNC_NONE ? " none" : "",

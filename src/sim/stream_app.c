@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/world.h"
+#include "stream/stream.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,9 @@
  * What the programs around the nodes do in a simulation with a stream: a front-end opens it at
  * the root, takes what comes, sends down, and goes where the root goes; a back-end at each
  * node gives packets, as many as there are waves. It looks on like a checker, and never fails.
+ *
+ * A front-end that is at a member knows of the stream what that member knows, and what a root that
+ * lived long enough has answered: no more than one of src/run/stream_front.c.
  */
 
 /* At most one submission of each is under way. */
@@ -28,8 +32,14 @@ struct state {
     struct actor opens, takes, sends, closes;
     bool closed; /* it was through, and was told to go */
     struct cop_stream_options options;
-    struct cop_buf *definition; /* of when it was opened first */
-    cop_id root;                /* where the front-end is; NONE: nowhere */
+    struct cop_buf *definition; /* of when it was opened first, as far as it knows */
+    cop_id front;               /* the member at which it is; NONE: nowhere */
+    cop_incarnation front_life;
+    bool is_new;      /* its packets go behind those of the one before */
+    bool answers;     /* the root has opened it, and has yet to say so */
+    uint64_t put_out; /* meanwhile: the last wave */
+    uint64_t base;    /* the last packet down of the one before */
+    cop_id root;      /* where the front-end is; NONE: nowhere */
     cop_incarnation root_life;
     cop_id wanted; /* where it was last, or is on its way to */
     cop_incarnation wanted_life;
@@ -106,8 +116,92 @@ static void go_to(struct state *state, cop_epoch epoch)
     state->epoch = epoch;
 }
 
+/* Of this stream it has taken nothing, and nothing of it has come to all. */
+static void begin_anew(struct state *state)
+{
+    state->taken = state->seen = state->reached = state->base = 0;
+    state->is_new = true;
+}
+
+/* What this node has: it may be another than it was thought to be. */
+static void learn(struct state *state, const struct cop_node *node)
+{
+    struct cop_stream_info info;
+    if (!node || cop_node_stream(node, state->number, &info) != 0)
+        return;
+    const struct cop_buf *had = state->definition;
+    if (had && had->length == info.definition->length &&
+        memcmp(had->data, info.definition->data, had->length) == 0)
+        return;
+    if (had)
+        begin_anew(state);
+    cop_buf_unref(state->definition);
+    state->definition = cop_buf_copy(info.definition->data, info.definition->length);
+    state->options.definition = state->definition;
+}
+
+/* T1: the member at which it is says what the stream is; of one that is nowhere, the root. */
+static void plan(struct state *state, struct cop_sim *sim)
+{
+    bool somewhere = state->front != COP_ID_NONE;
+    const struct cop_node *node =
+        cop_sim_node(sim, somewhere ? state->front : cop_view_root(sim->view));
+    cop_buf_unref(state->definition);
+    state->definition = NULL;
+    if (cop__stream_plan(node, &state->options, &state->definition) != 0)
+        cop_sim_fail(sim, "sim", "the stream cannot be planned");
+    state->options.definition = state->definition;
+}
+
+static bool is_on(const struct cop_sim *sim, cop_id id, cop_id where,
+                  cop_incarnation life)
+{
+    return id == where && cop__sim_incarnation(sim, id) == life;
+}
+
+/* The member at which it is has ended. One that does not survive a loss nobody takes over. */
+static bool is_orphaned(const struct state *state, const struct cop_sim *sim)
+{
+    return state->front != COP_ID_NONE &&
+           !(sim->config.stream.flags & COP_STREAM_FRAGILE) &&
+           (!cop_sim_is_alive(sim, state->front) ||
+            cop__sim_incarnation(sim, state->front) != state->front_life);
+}
+
+static bool has_view(const struct cop_sim *sim, cop_id id, const struct cop_view *view)
+{
+    const struct cop_node *node = cop_sim_node(sim, id);
+    if (!node || !cop_sim_is_alive(sim, id) || !cop_node_is_member(node) ||
+        !cop_view_has(view, id, cop__sim_incarnation(sim, id)))
+        return false;
+    struct cop_ballot a = cop_view_ballot(view);
+    struct cop_ballot b = cop_view_ballot(cop_node_view(node));
+    return cop_ballot_compare(&a, &b) == 0;
+}
+
+/* Another one, at any member that has the view of the root, and that knows nothing else. */
+static void take_over(struct state *state, struct cop_sim *sim, cop_id root)
+{
+    const struct cop_view *view = cop_node_view(cop_sim_node(sim, root));
+    uint32_t n = sim->config.nodes;
+    cop_id first = (cop_id)draw(sim, root, state->epoch, n - 1);
+    state->front = root;
+    for (uint32_t i = 0; i < n; i++)
+        if (has_view(sim, (first + i) % n, view)) {
+            state->front = (first + i) % n;
+            break;
+        }
+    state->front_life = cop__sim_incarnation(sim, state->front);
+    begin_anew(state);
+    plan(state, sim);
+}
+
 static void attach(struct state *state, struct cop_sim *sim, cop_id id, cop_time late)
 {
+    if (is_orphaned(state, sim))
+        take_over(state, sim, id);
+    if (state->front != COP_ID_NONE)
+        learn(state, cop_sim_node(sim, state->front));
     struct cop_request request = {.kind = COP_REQUEST_STREAM_OPEN,
                                   .stream = &state->options,
                                   .wave = state->taken,
@@ -122,6 +216,7 @@ static void attach(struct state *state, struct cop_sim *sim, cop_id id, cop_time
         request.incarnation = cop__sim_incarnation(sim, id);
     }
     state->root = COP_ID_NONE;
+    state->answers = false;
     state->wanted = id;
     state->wanted_life = cop__sim_incarnation(sim, id);
     abandon(&state->opens);
@@ -184,6 +279,9 @@ static void send(struct state *state, struct cop_sim *sim)
 static void on_front(struct state *state, struct cop_sim *sim, cop_id id,
                      const struct cop_stream_event *event)
 {
+    if (state->answers && event->kind == COP_STREAM_OUTPUT &&
+        is_on(sim, id, state->wanted, state->wanted_life))
+        state->put_out = event->wave;
     if (id != state->root || cop__sim_incarnation(sim, id) != state->root_life)
         return;
     if (event->kind == COP_STREAM_OUTPUT) {
@@ -236,7 +334,9 @@ static void on_stream(void *of, struct cop_sim *sim, cop_id id, uint64_t number,
     if (number == 0 || number > all->count)
         return;
     struct state *state = &all->streams[number - 1];
-    if (event->kind == COP_STREAM_OPENED) {
+    /* What this life was about to give to another one of the number it gives to this one. */
+    if (event->kind == COP_STREAM_OPENED &&
+        state->back_ends[id].life != cop__sim_incarnation(sim, id)) {
         state->back_ends[id].life = cop__sim_incarnation(sim, id);
         abandon(&state->back_ends[id].actor);
     }
@@ -282,6 +382,12 @@ static bool init_one(struct cop_sim *sim, struct state *state)
         .down = stream->down[0] ? stream->down : NULL,
         .down_params = stream->down_params,
     };
+    state->front = COP_ID_NONE;
+    if (stream->front && cop_sim_is_alive(sim, stream->front - 1)) {
+        state->front = stream->front - 1;
+        state->front_life = cop__sim_incarnation(sim, state->front);
+    }
+    plan(state, sim);
     attach(state, sim, cop_view_root(sim->view), opened_late(state, sim));
     return true;
 }
@@ -304,20 +410,26 @@ static void *init(struct cop_sim *sim)
     return NULL;
 }
 
-static bool is_on(const struct cop_sim *sim, cop_id id, cop_id where,
-                  cop_incarnation life)
-{
-    return id == where && cop__sim_incarnation(sim, id) == life;
-}
-
-/* A root to which it is new opens it as it was. */
-static void keep_definition(struct state *state, const struct cop_node *node)
+/* What the root says comes with what it has, and behind how many packets. */
+static void hear_opened(struct state *state, struct cop_sim *sim, cop_id id)
 {
     struct cop_stream_info info;
-    if (state->definition || cop_node_stream(node, state->number, &info) != 0)
-        return;
-    state->definition = cop_buf_copy(info.definition->data, info.definition->length);
-    state->options.definition = state->definition;
+    const struct cop_node *node = cop_sim_node(sim, id);
+    state->answers = false;
+    state->root = id;
+    state->root_life = cop__sim_incarnation(sim, id);
+    abandon(&state->takes);
+    abandon(&state->sends);
+    learn(state, node);
+    state->sent = state->reached;
+    if (state->is_new && cop_node_stream(node, state->number, &info) == 0)
+        state->sent = state->base = info.down;
+    if (state->sent < state->base)
+        state->sent = state->base; /* those before are another's */
+    state->is_new = false;
+    send(state, sim);
+    if (state->closed)
+        close_stream(state, sim);
 }
 
 static void after_front(struct state *state, struct cop_sim *sim, cop_id id,
@@ -338,17 +450,14 @@ static void after_front(struct state *state, struct cop_sim *sim, cop_id id,
         state->wanted = COP_ID_NONE;
     if (status != 0)
         return;
-    if (request->kind == COP_REQUEST_STREAM_OPEN) {
-        state->root = id;
-        state->root_life = cop__sim_incarnation(sim, id);
-        keep_definition(state, cop_sim_node(sim, id));
-        abandon(&state->takes);
-        abandon(&state->sends);
+    if (request->kind == COP_REQUEST_STREAM_OPEN)
         state->taken = request->wave;
-        state->sent = state->reached;
-        send(state, sim);
-        if (state->closed)
-            close_stream(state, sim);
+    if (request->kind == COP_REQUEST_STREAM_OPEN && state->front != COP_ID_NONE &&
+        state->front != id) {
+        state->answers = true; /* if it lives through this step */
+        state->put_out = 0;
+    } else if (request->kind == COP_REQUEST_STREAM_OPEN) {
+        hear_opened(state, sim, id);
     } else if (request->kind == COP_REQUEST_STREAM_CLOSE) {
         state->closed = true;
     } else if (request->kind == COP_REQUEST_STREAM_TAKEN) {
@@ -389,6 +498,13 @@ static void look_at(struct state *state, struct cop_sim *sim, cop_id id)
 {
     const struct cop_node *node = cop_sim_node(sim, id);
     prepare(state, sim, id);
+    if (state->answers && is_on(sim, id, state->wanted, state->wanted_life)) {
+        hear_opened(state, sim, id);
+        state->seen = state->put_out;
+        take(state, sim);
+    }
+    if (is_orphaned(state, sim))
+        state->root = state->wanted = COP_ID_NONE;
     if (is_somewhere(state, sim) || !node || !cop_sim_is_alive(sim, id) ||
         !cop_node_is_member(node) || cop_view_root(cop_node_view(node)) != id)
         return;

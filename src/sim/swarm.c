@@ -530,6 +530,14 @@ static void draw_down(uint64_t seed, struct cop_sim_stream *stream)
         stream->downs = 1 + (uint32_t)(word / 12 % 8);
 }
 
+/* At which member the front-end is, in two of three: with no more than that knows. */
+static void draw_front(uint64_t seed, uint32_t members, struct cop_sim_stream *stream)
+{
+    uint64_t word = cop__mix64(seed ^ UINT64_C(0xf207));
+    if (word % 3 != 0 && members > 0)
+        stream->front = 1 + (uint32_t)(word / 3 % members);
+}
+
 /* A stream all the while, of a filter for which repetition matters, or not. */
 static void draw_stream(struct cop__draw *draw)
 {
@@ -556,6 +564,9 @@ static void draw_stream(struct cop__draw *draw)
     draw_fragile(draw->script->config.seed, stream);
     draw_levels(draw->script->config.seed, stream);
     draw_down(draw->script->config.seed, stream);
+    draw_front(draw->script->config.seed,
+               draw->script->config.start ? draw->script->config.start : draw->n,
+               stream);
 }
 
 int cop_sim_swarm_script(uint64_t seed, uint32_t flags, struct cop_sim_script *out)

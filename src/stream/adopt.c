@@ -8,7 +8,7 @@
 
 /* Taking somebody in, and being taken in. */
 
-/* For each stream what a child has to know: number, wave, mark, packets down. */
+/* For each stream what a child has to know: key, wave, mark, packets down. */
 #define PLACE_BYTES 40u
 
 struct cop_buf *cop__network_places(struct cop_node *node,
@@ -22,7 +22,7 @@ struct cop_buf *cop__network_places(struct cop_node *node,
     struct cop__writer writer = cop__writer(buf->data, buf->length);
     for (uint32_t i = 0; i < network->stream_count; i++) {
         const struct cop__stream *stream = network->streams[i];
-        cop__put_u64(&writer, stream->number);
+        cop__put_u64(&writer, stream->key);
         cop__put_u64(&writer, stream->wave);
         cop__put_u64(&writer, stream->mark);
         cop__put_u64(&writer, stream->down_mark);
@@ -169,7 +169,7 @@ static void catch_up(struct cop_node *node, struct cop__network *network, cop_id
     for (uint32_t i = 0; i < network->stream_count && !node->failed; i++) {
         struct cop__stream *stream = network->streams[i];
         uint64_t place[4];
-        find_place(places, stream->number, place);
+        find_place(places, stream->key, place);
         /* What all have it may know better than I do: a root can be a new life. Once packets have
          * come here those between are on their way, and none is left out. */
         bool jumps = place[2] > stream->down && stream->delivered;
@@ -250,7 +250,7 @@ static void take_places(struct cop_node *node, struct cop__network *network,
 {
     for (uint32_t i = 0; i < network->stream_count && !node->failed; i++) {
         uint64_t place[4];
-        if (find_place(places, network->streams[i]->number, place))
+        if (find_place(places, network->streams[i]->key, place))
             take_place(node, network->streams[i], place);
     }
 }

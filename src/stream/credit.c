@@ -55,7 +55,7 @@ static void send_credit(struct cop_node *node, struct cop__stream *stream,
                         struct cop__stream_slot *slot)
 {
     struct cop__msg_credit message = {
-        .stream = stream->number,
+        .stream = stream->key,
         .mark = stream->mark,
         .down_mark = stream->down_mark,
     };
@@ -146,7 +146,7 @@ void cop__on_credit(struct cop_node *node, const struct cop_frame *frame)
     }
     if (cop__network_is_early(node, frame))
         return;
-    struct cop__stream *stream = cop__stream_find(node, message.stream);
+    struct cop__stream *stream = cop__stream_named(node, message.stream);
     if (!stream || !stream->network->adopted ||
         stream->network->parent != frame->header.sender)
         COP__COUNT(node, ignored_not_ancestor);
@@ -179,7 +179,7 @@ static struct cop_buf *write_down(const struct cop__stream *stream,
                                   const struct cop__packet *packet)
 {
     struct cop__msg_down message = {
-        .stream = stream->number,
+        .stream = stream->key,
         .number = packet->number,
         .mark = stream->mark,
         .down_mark = stream->down_mark,
@@ -253,7 +253,7 @@ void cop__on_down(struct cop_node *node, const struct cop_frame *frame)
     }
     if (cop__network_is_early(node, frame))
         return;
-    struct cop__stream *stream = cop__stream_find(node, message.stream);
+    struct cop__stream *stream = cop__stream_named(node, message.stream);
     if (!stream || !stream->network->adopted ||
         stream->network->parent != frame->header.sender) {
         COP__COUNT(node, ignored_not_ancestor);
@@ -322,7 +322,7 @@ uint64_t cop__stream_got_now(struct cop__stream *stream)
 
 static void say_got(struct cop_node *node, struct cop__stream *stream)
 {
-    struct cop__msg_got message = {.stream = stream->number,
+    struct cop__msg_got message = {.stream = stream->key,
                                    .number = stream->network->attempt,
                                    .got = cop__stream_got_now(stream)};
     cop__roster_send(node, stream->network->parent, COP__KIND_GOT,
@@ -382,7 +382,7 @@ void cop__on_got(struct cop_node *node, const struct cop_frame *frame)
     }
     if (cop__network_is_early(node, frame))
         return;
-    struct cop__stream *stream = cop__stream_find(node, message.stream);
+    struct cop__stream *stream = cop__stream_named(node, message.stream);
     struct cop__stream_slot *slot =
         stream ? cop__slot_find(stream, frame->header.sender) : NULL;
     if (!slot || slot->number != message.number ||

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a stream is, as bytes: written once, by who opens it, and passed on as it is (T1). */
+/* What a stream is, as bytes: written once, where its front-end is, and passed on as it is (T1). */
 
 static bool options_are_possible(const struct cop_stream_options *options,
                                  const struct cop_filter *filter)
@@ -33,18 +33,39 @@ static cop_incarnation life_at(const struct cop_node *node, cop_id id)
 }
 
 /* Those who give packets, by their places: one that is empty now may be taken again. */
-static void choose_back_ends(struct cop_node *node,
-                             const struct cop_stream_options *options, bool by_level,
-                             struct cop__lives *out)
+struct places {
+    struct cop_tree tree;
+    bool leaves, by_level;
+};
+
+static cop_incarnation back_end_at(const struct cop_node *node,
+                                   const struct places *places, cop_id id)
 {
-    struct cop_tree tree = {.shape = options->shape.kind ? options->shape
-                                                         : *cop_view_shape(node->view),
-                            .n = cop_view_slots(node->view),
-                            .root = cop_view_root(node->view)};
-    for (cop_id id = 0; id < tree.n && !node->failed; id++)
-        if (!(options->flags & COP_STREAM_LEAVES) ||
-            cop_tree_child_count(&tree, id) == 0)
-            cop__lives_add_one(node, out, id, by_level ? life_at(node, id) : 1);
+    if (places->leaves && cop_tree_child_count(&places->tree, id) != 0)
+        return 0;
+    return places->by_level ? life_at(node, id) : 1;
+}
+
+/* As ranges of one life each, and how many these are. NULL: they are only counted. */
+static uint32_t write_back_ends(const struct cop_node *node,
+                                const struct places *places, struct cop__writer *writer)
+{
+    uint32_t ranges = 0;
+    for (cop_id id = 0, next; id < places->tree.n; id = next) {
+        cop_incarnation life = back_end_at(node, places, id);
+        next = id + 1;
+        while (next < places->tree.n && life && back_end_at(node, places, next) == life)
+            next++;
+        if (life == 0)
+            continue;
+        ranges++;
+        if (!writer)
+            continue;
+        cop__put_u32(writer, id);
+        cop__put_u32(writer, next - id);
+        cop__put_u64(writer, life);
+    }
+    return ranges;
 }
 
 void cop__stream_write_text(struct cop__writer *writer, const char *text)
@@ -54,14 +75,20 @@ void cop__stream_write_text(struct cop__writer *writer, const char *text)
 }
 
 static struct cop_buf *write_definition(const struct cop_node *node,
-                                        const struct cop_request *request,
-                                        const char *params,
-                                        const struct cop__lives *back_ends)
+                                        const struct cop__opening *opening,
+                                        const char *params, bool by_level)
 {
-    const struct cop_stream_options *options = request->stream;
-    size_t size = 76 + strlen(options->filter) + strlen(options->type) +
+    const struct cop_stream_options *options = opening->options;
+    const struct places places = {.tree = {.shape = options->shape.kind
+                                                        ? options->shape
+                                                        : *cop_view_shape(node->view),
+                                           .n = cop_view_slots(node->view),
+                                           .root = cop_view_root(node->view)},
+                                  .leaves = options->flags & COP_STREAM_LEAVES,
+                                  .by_level = by_level};
+    size_t size = 84 + strlen(options->filter) + strlen(options->type) +
                   (params ? strlen(params) : 0) + cop__way_size(options) +
-                  cop__lives_size(back_ends);
+                  (size_t)COP__SIZE_range * write_back_ends(node, &places, NULL);
     struct cop_buf *buf = cop_buf_create(size);
     if (!buf)
         return NULL;
@@ -76,13 +103,14 @@ static struct cop_buf *write_definition(const struct cop_node *node,
     cop__put_u64(&writer, options->timeout_ns);
     cop__put_u32(&writer, options->window);
     cop__put_u32(&writer, cop_view_slots(node->view));
-    cop__put_u32(&writer, request->member);
-    cop__put_u64(&writer, request->incarnation);
+    cop__put_u32(&writer, opening->member);
+    cop__put_u64(&writer, opening->incarnation);
+    cop__put_u64(&writer, cop_view_epoch(node->view));
     cop__stream_write_text(&writer, options->filter);
     cop__stream_write_text(&writer, options->type);
     cop__stream_write_text(&writer, params);
     cop__way_write(node, options, &writer);
-    cop__lives_write(&writer, back_ends);
+    write_back_ends(node, &places, &writer);
     COP_ASSERT(!writer.failed);
     buf->length = (uint32_t)(writer.at - buf->data);
     return buf;
@@ -98,11 +126,10 @@ const struct cop_filter *cop__stream_filter(const struct cop_node *node,
     return cop_filter_find(name);
 }
 
-int cop__stream_define(struct cop_node *node, const struct cop_request *request,
+int cop__stream_define(const struct cop_node *node, const struct cop__opening *opening,
                        struct cop_buf **out)
 {
-    const struct cop_stream_options *options = request->stream;
-    struct cop__lives back_ends = {0};
+    const struct cop_stream_options *options = opening->options;
     char planned[COP_FILTER_PARAMS_MAX + 1];
     const char *params = options->params;
     const struct cop_filter *filter =
@@ -115,13 +142,15 @@ int cop__stream_define(struct cop_node *node, const struct cop_request *request,
     bool by_level = cop__filter_is_levels(filter);
     if (by_level && cop__stages_plan(node, options, planned))
         return COP_EINVAL;
-    params = by_level ? planned : params;
-    choose_back_ends(node, options, by_level, &back_ends);
-    *out = node->failed ? NULL : write_definition(node, request, params, &back_ends);
-    cop__lives_free(&back_ends);
-    if (!*out)
-        cop__fail(node, COP_ENOMEM);
+    *out = write_definition(node, opening, by_level ? planned : params, by_level);
     return *out ? 0 : COP_ENOMEM;
+}
+
+int cop__stream_plan(const struct cop_node *node,
+                     const struct cop_stream_options *options, struct cop_buf **out)
+{
+    struct cop__opening opening = {options, node->self, node->incarnation};
+    return cop__stream_define(node, &opening, out);
 }
 
 /* ---- reading --------------------------------------------------------------------- */
@@ -154,6 +183,7 @@ static bool read_numbers(struct cop__reader *reader, struct cop__stream *stream,
     stream->slots_at_start = cop__get_u32(reader);
     stream->opener = cop__get_u32(reader);
     stream->opener_life = cop__get_u64(reader);
+    stream->planned_in = cop__get_u64(reader);
     *shape = (struct cop_shape){0};
     return !reader->failed && stream->number != 0 && stream->sync <= COP_SYNC_NONE &&
            stream->flags <= COP_STREAM_FLAGS_ALL && stream->window > 0 &&
@@ -188,8 +218,18 @@ bool cop__stream_has_back_end(const struct cop__stream *stream, cop_id id)
     return id >= stream->slots_at_start || cop__lives_find(&stream->back_ends, id) != 0;
 }
 
+static uint64_t key_of(const struct cop_buf *definition)
+{
+    struct cop__digest digest;
+    cop__digest_init(&digest);
+    cop__digest_bytes(&digest, definition->data, definition->length);
+    uint64_t key = cop__digest_value(&digest);
+    return key ? key : 1;
+}
+
 static void begin(struct cop_node *node, struct cop__stream *stream)
 {
+    stream->key = key_of(stream->definition);
     stream->timer.fire = cop__stream_timer;
     stream->hold.fire = cop__stream_hold;
     stream->is_back_end = cop__stream_has_back_end(stream, node->self);
@@ -235,6 +275,24 @@ struct cop__stream *cop__stream_make(struct cop_node *node, struct cop__bytes by
     if (stream->way)
         cop__way_find(node, stream);
     return stream;
+}
+
+bool cop__stream_is_defined(const struct cop__stream *stream,
+                            const struct cop_buf *definition)
+{
+    return definition->length == stream->definition->length &&
+           memcmp(definition->data, stream->definition->data, definition->length) == 0;
+}
+
+bool cop__stream_is_elder(const struct cop__stream *stream,
+                          const struct cop__stream *other)
+{
+    const struct cop_buf *a = stream->definition, *b = other->definition;
+    if (stream->planned_in != other->planned_in)
+        return stream->planned_in < other->planned_in;
+    /* In one view: all that counts is that everybody says the same. */
+    int order = memcmp(a->data, b->data, a->length < b->length ? a->length : b->length);
+    return order ? order < 0 : a->length < b->length;
 }
 
 void cop__stream_free(struct cop_node *node, struct cop__stream *stream)

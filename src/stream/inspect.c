@@ -54,7 +54,7 @@ static void digest_slot(struct cop__digest *digest, const struct cop__stream_slo
 
 static void digest_stream(struct cop__digest *digest, const struct cop__stream *stream)
 {
-    cop__digest_word(digest, stream->number);
+    cop__digest_word(digest, stream->key);
     cop__digest_word(digest, stream->wave);
     cop__digest_word(
         digest, (uint64_t)stream->lean << 9 | (uint64_t)stream->broken << 8 |
@@ -245,6 +245,7 @@ int cop_node_stream(const struct cop_node *node, uint64_t number,
         .down_filter = stream->way ? stream->way->filter : NULL,
         .type = stream->type,
         .definition = stream->definition,
+        .key = stream->key,
         .empty = stream->empty,
         .recovery = network->recovery,
         .wave = stream->wave,

@@ -222,22 +222,6 @@ void cop__stream_announce(struct cop_node *node, struct cop__stream *stream)
                                                 .wave = stream->own.wave});
 }
 
-void cop__network_add(struct cop_node *node, struct cop__network *network,
-                      struct cop__stream *stream, cop_id from)
-{
-    put_stream(node, network, stream);
-    if (node->failed) {
-        if (!stream->network)
-            cop__stream_free(node, stream);
-        return;
-    }
-    flood(node, network, &(struct cop__news){.streams = &stream, .stream_count = 1},
-          from);
-    if (network->is_root || network->adopted)
-        cop__stream_announce(node, stream);
-    cop__stream_advance(node, stream);
-}
-
 static void remember_closed(struct cop_node *node, uint64_t number)
 {
     struct cop__streams *all = cop__streams(node);
@@ -266,11 +250,14 @@ static void close_above(struct cop_node *node, const struct cop__network *networ
         cop__network_say(node, network, root, news);
 }
 
-void cop__network_close(struct cop_node *node, struct cop__stream *stream, cop_id from)
+/* Under its number, so that this is not opened again; or under its key alone. */
+static void close_as(struct cop_node *node, struct cop__stream *stream, uint64_t name,
+                     cop_id from)
 {
     struct cop__network *network = stream->network;
-    struct cop__news news = {.closed = &stream->number, .closed_count = 1};
-    remember_closed(node, stream->number);
+    struct cop__news news = {.closed = &name, .closed_count = 1};
+    if (!cop__stream_was_closed(node, name))
+        remember_closed(node, name);
     if (node->failed)
         return;
     flood(node, network, &news, from);
@@ -292,31 +279,82 @@ void cop__network_close(struct cop_node *node, struct cop__stream *stream, cop_i
         cop__network_end(node, network);
 }
 
+void cop__network_close(struct cop_node *node, struct cop__stream *stream, cop_id from)
+{
+    close_as(node, stream, stream->number, from);
+}
+
+/* T1: it was planned under a number that there was. Who took from it takes from the other one. */
+static void give_way(struct cop_node *node, struct cop__stream *stream, cop_id from)
+{
+    COP__COUNT(node, stream_stillborn);
+    cop__front_moved(node, stream);
+    close_as(node, stream, stream->key, from);
+}
+
+void cop__network_add(struct cop_node *node, struct cop__network *network,
+                      struct cop__stream *stream, struct cop__stream *rival,
+                      cop_id from)
+{
+    put_stream(node, network, stream);
+    if (node->failed) {
+        if (!stream->network)
+            cop__stream_free(node, stream);
+        return;
+    }
+    flood(node, network, &(struct cop__news){.streams = &stream, .stream_count = 1},
+          from);
+    if (rival)
+        give_way(node, rival, from);
+    if (node->failed)
+        return;
+    if (network->is_root || network->adopted)
+        cop__stream_announce(node, stream);
+    cop__stream_advance(node, stream);
+}
+
 /* ---- hearing news ---------------------------------------------------------------- */
 
-static struct cop__network *hear_stream(struct cop_node *node, uint64_t number,
-                                        struct cop__bytes bytes, cop_id from)
+/* T1: who has the elder says so to who has the other. */
+static bool is_refused(struct cop_node *node, const struct cop__stream *stream,
+                       const struct cop__stream *rival, cop_id from)
+{
+    if (cop__stream_was_closed(node, stream->number) ||
+        (rival && rival->key == stream->key))
+        return true;
+    if (!rival)
+        return cop__stream_was_closed(node, stream->key);
+    if (!cop__stream_is_elder(rival, stream))
+        return false;
+    if (!cop__stream_was_closed(node, stream->key))
+        remember_closed(node, stream->key);
+    struct cop_buf *news = cop__network_news(node, rival->network, false);
+    if (news)
+        send_news(node, rival->network->number, from, news, 0);
+    cop_buf_unref(news);
+    return true;
+}
+
+static void hear_stream(struct cop_node *node, uint64_t number, struct cop__bytes bytes,
+                        cop_id from)
 {
     uint64_t network_number;
     struct cop_shape shape;
     struct cop__stream *stream = cop__stream_make(node, bytes, &network_number, &shape);
-    if (!stream || network_number != number ||
-        cop__stream_was_closed(node, stream->number) ||
-        cop__stream_find(node, stream->number)) {
-        if (stream)
-            cop__stream_free(node, stream);
-        return cop__network_find(node, number);
-    }
+    if (!stream)
+        return;
+    struct cop__stream *rival = cop__stream_find(node, stream->number);
     struct cop__network *network = cop__network_find(node, number);
-    if (!network) {
-        network = cop__network_make(node, number, &shape);
-        if (!network) {
-            cop__stream_free(node, stream);
-            return NULL;
-        }
+    if (network_number != number || is_refused(node, stream, rival, from)) {
+        cop__stream_free(node, stream);
+        return;
     }
-    cop__network_add(node, network, stream, from);
-    return network;
+    if (!network)
+        network = cop__network_make(node, number, &shape);
+    if (network)
+        cop__network_add(node, network, stream, rival, from);
+    else
+        cop__stream_free(node, stream);
 }
 
 static void hear_streams(struct cop_node *node, uint64_t number,
@@ -334,6 +372,11 @@ static void hear_streams(struct cop_node *node, uint64_t number,
         struct cop__stream *stream = cop__stream_find(node, closed);
         if (reader->failed || closed == 0)
             break;
+        struct cop__stream *stillborn = stream ? NULL : cop__stream_named(node, closed);
+        if (stillborn)
+            give_way(node, stillborn, from);
+        if (stillborn)
+            continue;
         /* Its front-end is here, and has not closed it (T19). */
         if (stream && stream->has_front && cop__stream_is_fragile(stream))
             stream->status = COP_ELOST;

@@ -137,6 +137,7 @@ struct cop__stream {
     struct cop__node_timer hold;  /* what could go with something else has to go now */
     struct cop__network *network;
     uint64_t number;
+    uint64_t key; /* of the definition: by it frames name the stream, never 0 */
     struct cop_buf *definition; /* as it travels */
     const struct cop_filter *filter;
     struct cop_buf *empty; /* state of nothing */
@@ -149,6 +150,7 @@ struct cop__stream {
     uint32_t slots_at_start;     /* ids from here on came later */
     cop_id opener;               /* whose front-end it was at first */
     cop_incarnation opener_life; /* 0: nobody knows */
+    cop_epoch planned_in;        /* of the view of who planned it */
 
     struct cop__stages *stages; /* T20: filters by level; NULL: one for all */
     struct cop__way *way;       /* T21: a filter down; NULL: none */
@@ -281,7 +283,8 @@ struct cop__network {
 struct cop__streams {
     struct cop__network **networks; /* by number */
     uint32_t count, capacity;
-    uint64_t *closed; /* numbers of streams that are over, oldest first */
+    /* Of streams that are over, oldest first: numbers, and keys of those which were not to be. */
+    uint64_t *closed;
     uint32_t closed_count;
     bool moved;     /* the view is another one */
     bool disturbed; /* somebody may be lost */
@@ -313,7 +316,12 @@ static inline struct cop__streams *cop__streams(const struct cop_node *node)
 
 /* ---- stream.c -------------------------------------------------------------------- */
 
+/* By its number: what applications say. There is one of a number, but while another takes its
+ * place. */
 struct cop__stream *cop__stream_find(const struct cop_node *node, uint64_t number);
+/* By its key: what other members say. */
+struct cop__stream *cop__stream_named(const struct cop_node *node, uint64_t key);
+/* A number, or a key. */
 bool cop__stream_was_closed(const struct cop_node *node, uint64_t number);
 /* Tells the application; `bytes` may be NULL. */
 void cop__stream_tell(struct cop_node *node, const struct cop__stream *stream,
@@ -321,13 +329,24 @@ void cop__stream_tell(struct cop_node *node, const struct cop__stream *stream,
 
 /* ---- define.c -------------------------------------------------------------------- */
 
-/* The bytes of a stream that is opened here and now. COP_EINVAL, COP_ENOMEM. */
-int cop__stream_define(struct cop_node *node, const struct cop_request *request,
+/* Who opens what. */
+struct cop__opening {
+    const struct cop_stream_options *options;
+    cop_id member; /* whose front-end it is, and in which life; 0: nobody's */
+    cop_incarnation incarnation;
+};
+/* The bytes of a stream that is planned here and now. COP_EINVAL, COP_ENOMEM. */
+int cop__stream_define(const struct cop_node *node, const struct cop__opening *opening,
                        struct cop_buf **out);
 /* The stream of these bytes, in no network yet. NULL: they are none; or no memory. */
 struct cop__stream *cop__stream_make(struct cop_node *node, struct cop__bytes bytes,
                                      uint64_t *network, struct cop_shape *shape);
 void cop__stream_free(struct cop_node *node, struct cop__stream *stream);
+bool cop__stream_is_defined(const struct cop__stream *stream,
+                            const struct cop_buf *definition);
+/* T1: of two under one number the one that was planned first stays. */
+bool cop__stream_is_elder(const struct cop__stream *stream,
+                          const struct cop__stream *other);
 /* One of the settings, or of the library. NULL. */
 const struct cop_filter *cop__stream_filter(const struct cop_node *node,
                                             const char *name);
@@ -345,9 +364,10 @@ struct cop__network *cop__network_make(struct cop_node *node, uint64_t number,
 void cop__network_end(struct cop_node *node, struct cop__network *network);
 void cop__network_free(struct cop_node *node, struct cop__network *network);
 /* Adds a stream that was opened here, or heard of; tells the application and all neighbours
- * but `from`. */
+ * but `from`. It takes the place of `rival`, if that is not NULL. */
 void cop__network_add(struct cop_node *node, struct cop__network *network,
-                      struct cop__stream *stream, cop_id from);
+                      struct cop__stream *stream, struct cop__stream *rival,
+                      cop_id from);
 void cop__stream_announce(struct cop_node *node, struct cop__stream *stream);
 void cop__network_close(struct cop_node *node, struct cop__stream *stream, cop_id from);
 /* What goes to neighbours (T3). Borrowed. */

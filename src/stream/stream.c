@@ -26,6 +26,16 @@ struct cop__stream *cop__stream_find(const struct cop_node *node, uint64_t numbe
     return NULL;
 }
 
+struct cop__stream *cop__stream_named(const struct cop_node *node, uint64_t key)
+{
+    const struct cop__streams *all = cop__streams(node);
+    for (uint32_t i = 0; i < all->count; i++)
+        for (uint32_t j = 0; j < all->networks[i]->stream_count; j++)
+            if (all->networks[i]->streams[j]->key == key)
+                return all->networks[i]->streams[j];
+    return NULL;
+}
+
 bool cop__stream_was_closed(const struct cop_node *node, uint64_t number)
 {
     const struct cop__streams *all = cop__streams(node);
@@ -41,6 +51,8 @@ bool cop__stream_was_closed(const struct cop_node *node, uint64_t number)
 static int open_new(struct cop_node *node, const struct cop_request *request,
                     struct cop__stream **out)
 {
+    struct cop__opening opening = {request->stream, request->member,
+                                   request->incarnation};
     struct cop_buf *definition = NULL;
     uint64_t number;
     struct cop_shape shape;
@@ -49,7 +61,7 @@ static int open_new(struct cop_node *node, const struct cop_request *request,
         definition = cop_buf_copy(request->stream->definition->data,
                                   request->stream->definition->length);
     else
-        error = cop__stream_define(node, request, &definition);
+        error = cop__stream_define(node, &opening, &definition);
     if (error)
         return error;
     if (!definition)
@@ -64,6 +76,10 @@ static int open_new(struct cop_node *node, const struct cop_request *request,
     }
     if (!stream)
         return node->failed ? node->failed : COP_EINVAL; /* not for that type */
+    if (cop__stream_was_closed(node, stream->key)) {
+        cop__stream_free(node, stream);
+        return COP_EEXIST;
+    }
     struct cop__network *network = cop__network_find(node, number);
     bool first = !network;
     if (first)
@@ -72,7 +88,7 @@ static int open_new(struct cop_node *node, const struct cop_request *request,
         cop__stream_free(node, stream);
         return COP_ENOMEM;
     }
-    cop__network_add(node, network, stream, COP_ID_NONE);
+    cop__network_add(node, network, stream, NULL, COP_ID_NONE);
     if (first && !node->failed) {
         cop__network_root(node, network);
         cop__network_spread(node, network);
@@ -91,13 +107,17 @@ static int open_stream(struct cop_node *node, const struct cop_request *request)
     if (cop__stream_was_closed(node, options->number))
         return COP_EEXIST;
     struct cop__stream *stream = cop__stream_find(node, options->number);
+    /* Of another one it was that it has taken something. */
+    bool counts = !stream || !options->definition ||
+                  cop__stream_is_defined(stream, options->definition);
     if (!stream) {
         int error = open_new(node, request, &stream);
         if (error)
             return error;
     }
     cop__emit_complete(node, request->token, 0, NULL);
-    cop__front_attach(node, stream, request->wave, request->reached);
+    cop__front_attach(node, stream, counts ? request->wave : 0,
+                      counts ? request->reached : 0);
     return 0;
 }
 

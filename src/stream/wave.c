@@ -194,7 +194,7 @@ static void send_wave(struct cop_node *node, struct cop__stream *stream,
 {
     struct cop__network *network = stream->network;
     struct cop__msg_wave message = {
-        .stream = stream->number,
+        .stream = stream->key,
         .wave = stream->wave,
         .got = cop__stream_got_now(stream),
         .flags =
@@ -445,7 +445,7 @@ void cop__on_wave(struct cop_node *node, const struct cop_frame *frame)
     }
     if (cop__network_is_early(node, frame))
         return;
-    struct cop__stream *stream = cop__stream_find(node, message.stream);
+    struct cop__stream *stream = cop__stream_named(node, message.stream);
     struct cop__stream_slot *slot =
         stream ? cop__slot_find(stream, header->sender) : NULL;
     if (!slot || slot->number != rest.number ||

@@ -110,6 +110,14 @@ static void refuse(struct solo *solo, cop_id from, uint64_t number)
     solo_recv(solo, from, COP__KIND_DETACH, cop__encode_detach(&message));
 }
 
+/* By what members name a stream. */
+static uint64_t key_of(const struct solo *solo, uint64_t number)
+{
+    struct cop_stream_info info;
+    assert_int_equal(cop_node_stream(solo->node, number, &info), 0);
+    return info.key;
+}
+
 /* A wave of a child, in which nobody has given anything yet, and whom it covers. */
 struct lives {
     cop_id first;
@@ -131,7 +139,7 @@ static void send_wave_as(struct solo *root, cop_id from, uint64_t number, uint64
         cop__put_u64(&writer, 1);
     }
     struct cop__msg_wave message = {
-        .stream = NUMBER,
+        .stream = key_of(root, NUMBER),
         .wave = wave,
         .flags = number ? 1 | 16 : 1, /* the whole state; under a number */
         .state = {empty->data, empty->length},
@@ -289,7 +297,8 @@ static void test_who_is_told_of_an_attachment(void **state)
 
 static void say_got(struct solo *solo, cop_id from, uint64_t got)
 {
-    struct cop__msg_got message = {.stream = NUMBER, .number = 0, .got = got};
+    struct cop__msg_got message = {
+        .stream = key_of(solo, NUMBER), .number = 0, .got = got};
     solo_recv(solo, from, COP__KIND_GOT, cop__encode_got(&message));
 }
 
@@ -303,9 +312,9 @@ static void test_who_has_the_packets(void **state)
     const cop_id way[] = {0, 1, 3};
     const struct lives both[] = {{17, 1}, {30, 1}}, alone[] = {{17, 1}},
                        other[] = {{18, 1}};
-    struct cop__msg_down down = {
-        .stream = NUMBER, .number = 1, .bytes = {(const uint8_t *)"hello", 5}};
+    struct cop__msg_down down = {.number = 1, .bytes = {(const uint8_t *)"hello", 5}};
     adopt(solo, 3, 0, way, 3);
+    down.stream = key_of(solo, NUMBER);
     send_wave(solo, 17, 1, both, 2);
     send_wave(solo, 18, 1, other, 1);
     assert_int_equal(solo_sent(solo, COP__KIND_WAVE, 3), 1);
@@ -343,7 +352,7 @@ static void attach(struct solo *root, cop_id from, uint64_t down)
     const uint8_t nothing[12] = {0};
     uint8_t place[5 * 8];
     struct cop__writer writer = cop__writer(place, sizeof place);
-    cop__put_u64(&writer, NUMBER);
+    cop__put_u64(&writer, key_of(root, NUMBER));
     for (int i = 0; i < 3; i++) /* wave, and what is taken and has come to all */
         cop__put_u64(&writer, 0);
     cop__put_u64(&writer, down);
@@ -369,8 +378,8 @@ static void test_orphan_catches_up(void **state)
     attach(root, 8, 1);
     assert_int_equal(solo_sent(root, COP__KIND_ADOPT, 8), 1);
     assert_int_equal(solo_sent(root, COP__KIND_DOWN, COP_ID_NONE), 3);
-    static const uint64_t expected[][2] = {
-        {NUMBER, 2}, {NUMBER + 1, 1}, {NUMBER + 1, 2}};
+    const uint64_t one = key_of(root, NUMBER), other = key_of(root, NUMBER + 1);
+    const uint64_t expected[][2] = {{one, 2}, {other, 1}, {other, 2}};
     for (uint32_t i = 0; i < 3; i++) {
         const struct cop_effect *effect = solo_frame(root, COP__KIND_DOWN, i);
         const struct cop_buf *payload = effect->frame.payload;
@@ -635,8 +644,9 @@ static struct solo *member_with(cop_id self, const struct cop_buf *definition,
 /* What the back-end was told of packet 1, "hello": 1 if nothing. */
 static int tell_down(struct solo *solo, cop_id from, char text[64])
 {
-    struct cop__msg_down message = {
-        .stream = NUMBER, .number = 1, .bytes = {(const uint8_t *)"hello", 5}};
+    struct cop__msg_down message = {.stream = key_of(solo, NUMBER),
+                                    .number = 1,
+                                    .bytes = {(const uint8_t *)"hello", 5}};
     struct cop_stream_event event;
     solo_recv(solo, from, COP__KIND_DOWN, cop__encode_down(&message));
     for (uint32_t i = 0; i < solo->effects.count; i++) {
@@ -766,6 +776,120 @@ static void test_down_in_the_definition(void **state)
     cop_buf_unref(whole);
 }
 
+/* ---- two of one number (T1) ------------------------------------------------------ */
+
+/* The same, planned in a later view, or by another. */
+static struct cop_buf *define_later(uint64_t epoch, uint8_t opener)
+{
+    struct cop_stream_options options = options_down(NULL, NULL, NULL);
+    struct cop_buf *out = define(&options);
+    assert_non_null(out);
+    out->data[39] = opener;
+    out->data[51] = (uint8_t)epoch;
+    return out;
+}
+
+static void say_defined(struct solo *solo, cop_id from,
+                        const struct cop_buf *definition)
+{
+    uint8_t news[1024];
+    struct cop__writer writer = cop__writer(news, sizeof news);
+    cop__put_u32(&writer, 1);
+    cop__put_bytes(&writer, (struct cop__bytes){definition->data, definition->length});
+    cop__put_u32(&writer, 0);
+    cop__put_u32(&writer, 0);
+    assert_false(writer.failed);
+    struct cop__msg_network message = {.news = {news, (uint32_t)(writer.at - news)}};
+    solo_recv(solo, from, COP__KIND_NETWORK, cop__encode_network(&message));
+}
+
+static bool has_definition(const struct solo *solo, const struct cop_buf *definition)
+{
+    struct cop_stream_info info;
+    assert_int_equal(cop_node_stream(solo->node, NUMBER, &info), 0);
+    return info.definition->length == definition->length &&
+           memcmp(info.definition->data, definition->data, definition->length) == 0;
+}
+
+/* Whether the last step told this of the stream. */
+static uint32_t tells(const struct solo *solo, enum cop_stream_event_kind kind)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < solo->effects.count; i++) {
+        struct cop_stream_event event;
+        if (solo->effects.items[i].kind != COP_EFFECT_STREAM)
+            continue;
+        assert_int_equal(cop_stream_event(solo->effects.items[i].result, &event), 0);
+        count += event.kind == kind;
+    }
+    return count;
+}
+
+/* Whichever comes first, the one that was planned first stays, and who has the other is told. */
+static void test_elder_stays(void **state)
+{
+    (void)state;
+    const cop_id way[] = {0, 1, 3};
+    struct cop_buf *elder = define_later(1, 7), *later = define_later(2, 5);
+    struct cop_buf *twin = define_later(1, 8);
+    struct solo *solo = member_with(8, later, way, 3);
+    solo_forget(solo);
+    say_defined(solo, 3, elder);
+    assert_true(has_definition(solo, elder));
+    assert_int_equal(tells(solo, COP_STREAM_CLOSED), 1);
+    assert_int_equal(tells(solo, COP_STREAM_OPENED), 1);
+    assert_int_equal(solo->stats.stream_stillborn, 1);
+    solo_forget(solo);
+    say_defined(solo, 30, later);
+    assert_true(has_definition(solo, elder));
+    assert_int_equal(solo_sent(solo, COP__KIND_NETWORK, 30), 1);
+    say_defined(solo, 30, twin);
+    assert_true(has_definition(solo, elder));
+    assert_int_equal(solo_sent(solo, COP__KIND_NETWORK, 30), 2);
+    assert_int_equal(solo->stats.stream_stillborn, 1);
+    solo_destroy(solo);
+    solo = member_with(8, twin, way, 3);
+    say_defined(solo, 3, elder);
+    assert_true(has_definition(solo, elder));
+    solo_destroy(solo);
+    cop_buf_unref(elder);
+    cop_buf_unref(later);
+    cop_buf_unref(twin);
+}
+
+/* A front-end that took over is at the root, where nobody has heard of the stream: it is told that
+ * there was one, attaches to that, and what it took of its own does not count. */
+static void test_front_end_goes_to_the_elder(void **state)
+{
+    (void)state;
+    struct cop_buf *elder = define_later(0, 7);
+    struct cop_stream_options options = options_down(NULL, NULL, NULL);
+    struct cop_buf *mine = define(&options);
+    struct solo *root = solo_create(MEMBERS, 0, &connections, COP_QUORUM_MAJORITY);
+    struct cop_request request = {
+        .kind = COP_REQUEST_STREAM_OPEN, .stream = &options, .reached = 2, .wave = 3};
+    struct cop_event event = {.kind = COP_EVENT_SUBMIT, .request = &request};
+    struct cop_stream_info info;
+    options.definition = mine;
+    assert_int_equal(solo_event(root, &event), 0);
+    assert_int_equal(cop_node_stream(root->node, NUMBER, &info), 0);
+    assert_int_equal(info.mark, 3);
+    say_defined(root, 8, elder);
+    assert_true(has_definition(root, elder));
+    assert_int_equal(tells(root, COP_STREAM_MOVED), 1);
+    assert_int_equal(solo_event(root, &event), 0);
+    assert_int_equal(cop_node_stream(root->node, NUMBER, &info), 0);
+    assert_int_equal(info.mark, 0);
+    assert_int_equal(info.down, 0);
+    options.definition = elder;
+    assert_int_equal(solo_event(root, &event), 0);
+    assert_int_equal(cop_node_stream(root->node, NUMBER, &info), 0);
+    assert_int_equal(info.mark, 3);
+    solo_destroy(root);
+    cop_buf_unref(elder);
+    cop_buf_unref(mine);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -788,6 +912,8 @@ int main(void)
         cmocka_unit_test(test_down_that_fails),
         cmocka_unit_test(test_down_that_cannot_be),
         cmocka_unit_test(test_down_in_the_definition),
+        cmocka_unit_test(test_elder_stays),
+        cmocka_unit_test(test_front_end_goes_to_the_elder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
