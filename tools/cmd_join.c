@@ -228,7 +228,7 @@ static int choose_name(const struct options *options, char out[64])
     if (cop__name_check(name, message, sizeof message) != 0)
         return fail(EXIT_USAGE, "join: %s%s", message,
                     options->as ? "" : "; give it one with --as");
-    snprintf(out, 64, "%s", name);
+    memcpy(out, name, strlen(name) + 1); /* it fits: that is part of the rule */
     return 0;
 }
 

@@ -198,7 +198,7 @@ static int apply_contact(struct cop_run *run, const struct cop_settings *setting
     const char *name = settings->name ? settings->name : host;
     error = cop__name_check(name, message, size);
     if (error == 0)
-        snprintf(run->name, sizeof run->name, "%s", name);
+        memcpy(run->name, name, strlen(name) + 1); /* it fits: that is part of the rule */
     return error;
 }
 
