@@ -39,7 +39,8 @@ struct life {
     uint64_t shown;
     cop_id shown_by;
     cop_incarnation shown_life;
-    const struct cop__plan *plan; /* by which it gave; NULL: nothing yet */
+    const struct cop__plan *plan;   /* by which it gave; NULL: nothing yet */
+    const struct cop__plan *opened; /* by which it was told that it is a back-end */
     uint32_t before; /* index of the life before it of the same member, + 1; 0: none */
 };
 
@@ -317,6 +318,13 @@ static bool has_all(struct cop_sim *sim, const struct state *state,
     return same;
 }
 
+static bool is_back_end(const struct cop_sim *sim, const struct life *life,
+                        const struct cop__plan *plan)
+{
+    return !(sim->config.stream.flags & COP_STREAM_LEAVES) ||
+           (life && (life->opened == plan || !plan));
+}
+
 /* The living, each with its packets up to the wave. */
 static struct cop_buf *fold_living(struct state *state, struct cop_sim *sim,
                                    const struct cop__plan *plan,
@@ -327,7 +335,7 @@ static struct cop_buf *fold_living(struct state *state, struct cop_sim *sim,
          id = cop_view_next(view, id)) {
         const struct life *life = find(state, id, cop_view_incarnation(view, id));
         struct cop_buf *gave = life ? given(plan, life, wave) : NULL;
-        if (!life && sim->config.stream.flags & COP_STREAM_LEAVES)
+        if (!is_back_end(sim, life, plan))
             continue;
         if (!gave) {
             cop_sim_fail(sim, "S1",
@@ -550,6 +558,19 @@ static void on_down(struct state *state, struct cop_sim *sim, cop_id id,
         life->down = event->wave;
 }
 
+/* T1: who was a back-end by another plan, where leaves give, may be none by the one that stays;
+ * who has no plan at all any more was. */
+static void note_opened(struct state *state, struct cop_sim *sim, cop_id id,
+                        bool opened)
+{
+    const struct cop__plan *plan = plan_of(state, sim, id);
+    if (opened)
+        note_life(state, sim, id);
+    struct life *life = find(state, id, cop__sim_incarnation(sim, id));
+    if (life && (opened || plan))
+        life->opened = opened ? plan : NULL;
+}
+
 static void on_stream(void *of, struct cop_sim *sim, cop_id id, uint64_t number,
                       const struct cop_stream_event *event)
 {
@@ -557,8 +578,8 @@ static void on_stream(void *of, struct cop_sim *sim, cop_id id, uint64_t number,
     if (!state)
         cop_sim_fail(sim, "S2", "%u hears of a stream that nobody opened",
                      (unsigned)id);
-    else if (event->kind == COP_STREAM_OPENED)
-        note_life(state, sim, id);
+    else if (event->kind == COP_STREAM_OPENED || event->kind == COP_STREAM_CLOSED)
+        note_opened(state, sim, id, event->kind == COP_STREAM_OPENED);
     else if (event->kind == COP_STREAM_OUTPUT)
         on_output(state, sim, id, event);
     else if (event->kind == COP_STREAM_DOWN)
@@ -762,7 +783,7 @@ static void check_end(struct state *state, struct cop_sim *sim,
         const struct life *life = find(state, id, cop_view_incarnation(view, id));
         if (!life && !(sim->config.stream.flags & COP_STREAM_LEAVES))
             cop_sim_fail(sim, "S2", "%u never heard of the stream", (unsigned)id);
-        if (life)
+        if (life && is_back_end(sim, life, plan))
             check_back_end(state, sim, life, info.down);
         const struct cop__plan *its = plan_of(state, sim, id);
         if (its && its != plan)
