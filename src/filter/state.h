@@ -64,9 +64,11 @@ struct cop__sink {
     struct cop_filter_out out;
     struct cop_buf *buf;
     uint32_t max;
+    bool is_short; /* there was no memory for it: not something that a writer says */
 };
 void cop__sink_init(struct cop__sink *sink, uint32_t max);
-/* What was written, as a buffer; `error` is what the writer has returned. */
+/* What was written, as a buffer; `error` is what the writer has returned. COP_ENOMEM, whatever that
+ * is, if it is short. */
 int cop__sink_take(struct cop__sink *sink, int error, struct cop_buf **out);
 void cop__sink_drop(struct cop__sink *sink);
 
