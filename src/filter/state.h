@@ -105,6 +105,10 @@ bool cop__param_is(const struct cop__param *param, const char *name);
 /* A decimal number, signed or not. COP_EINVAL. */
 int cop__param_u64(struct cop_span text, uint64_t *out);
 int cop__param_i64(struct cop_span text, uint64_t *out);
+/* What a text begins with, which is then behind it: a number without needless zeros, this byte.
+ * False: it does not. */
+bool cop__read_number(struct cop_span *text, uint32_t *out);
+bool cop__read_byte(struct cop_span *text, char byte);
 /* For filters with one number: COP_EINVAL for another name or out of bounds. */
 int cop__param_one(const char *params, const char *name, uint64_t low, uint64_t high,
                    uint64_t *value);

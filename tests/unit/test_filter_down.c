@@ -82,8 +82,10 @@ static void test_scatter(void **state)
 static void test_select(void **state)
 {
     (void)state;
-    static const char *const wrong[] = {"to=",   "to=x", "to=3-1",    "to=1+",  "to=1-",
-                                        "to=1,", "of=1", "to=1,to=2", "to=1-2x"};
+    static const char *const wrong[] = {
+        "to=",       "to=x",   "to=01", "to=4294967295", "to=18446744073709551617",
+        "to=3-1",    "to=1+",  "to=1-", "to=1,",         "of=1",
+        "to=1,to=2", "to=1-2x"};
     struct cop_buf *out;
     for (uint32_t i = 0; i < 12; i++)
         expect_down("select", "to=10-12+17", place_of(i, 4), "x",
