@@ -102,7 +102,7 @@ enum cop_stream_event_kind {
     /* `bytes` of the front-end, to every back-end once, in order. With a filter down: what that
      * makes of them, to those for whom it makes something. If it fails there are none, and `status`
      * says why: COP_EBUG it broke its word, COP_EINVAL it does not take such a packet,
-     * COP_EMALFORMED or COP_ETOOBIG what it said itself. */
+     * COP_EMALFORMED, COP_ETOOBIG or COP_ENOMEM what it said itself. */
     COP_STREAM_DOWN = 4,
     /* To the front-end: a state. */
     COP_STREAM_OUTPUT = 5,

@@ -74,27 +74,12 @@ const struct cop_filter cop__filter_scatter = {
 
 /* ---- select ---------------------------------------------------------------------- */
 
-/* A number, and what is behind it. */
 static bool read_id(struct cop_span *text, uint64_t *out)
 {
-    uint32_t length = 0;
-    while (length < text->length && text->bytes[length] >= '0' &&
-           text->bytes[length] <= '9')
-        length++;
-    bool good = cop__param_u64((struct cop_span){text->bytes, length}, out) == 0 &&
-                *out < COP_ID_NONE;
-    text->bytes += length;
-    text->length -= length;
+    uint32_t id = COP_ID_NONE;
+    bool good = cop__read_number(text, &id) && id != COP_ID_NONE;
+    *out = id;
     return good;
-}
-
-static bool read_mark(struct cop_span *text, char mark)
-{
-    if (text->length == 0 || text->bytes[0] != (uint8_t)mark)
-        return false;
-    text->bytes++;
-    text->length--;
-    return true;
 }
 
 /* "to=0-3+7": ids and ranges of them; without it everybody. */
@@ -112,12 +97,13 @@ static int select_init(const char *type, const char *params, struct cop_filter_o
         if (count == COP__HEAD_WORDS_MAX || !read_id(&param.value, &words[count]))
             return COP_EINVAL;
         words[count + 1] = words[count];
-        if (read_mark(&param.value, '-') && !read_id(&param.value, &words[count + 1]))
+        if (cop__read_byte(&param.value, '-') &&
+            !read_id(&param.value, &words[count + 1]))
             return COP_EINVAL;
         if (words[count + 1] < words[count])
             return COP_EINVAL;
         count += 2;
-    } while (read_mark(&param.value, '+'));
+    } while (cop__read_byte(&param.value, '+'));
     return param.value.length ? COP_EINVAL : cop__head_put(out, type, words, count);
 }
 

@@ -137,21 +137,25 @@ static int take_state(const struct cop_filter *filter, struct cop__sink *sink,
 }
 
 static int init(const struct cop_filter *filter, const char *type, const char *params,
-                struct cop_buf **out)
+                bool *is_short, struct cop_buf **out)
 {
     char room[COP_FILTER_NAME_MAX + 1];
     struct cop__sink sink;
+    *is_short = false;
     if (cop_filter_output(filter, type, room) == NULL ||
         strlen(params) > COP_FILTER_PARAMS_MAX)
         return COP_EINVAL;
     cop__sink_init(&sink, COP_FILTER_STATE_MAX);
-    return take_state(filter, &sink, filter->init(type, params, &sink.out), out);
+    int error = take_state(filter, &sink, filter->init(type, params, &sink.out), out);
+    *is_short = sink.is_short;
+    return error;
 }
 
 int cop_filter_init(const struct cop_filter *filter, const char *type,
                     const char *params, struct cop_buf **out)
 {
-    return goes_down(filter) ? COP_EINVAL : init(filter, type, params, out);
+    bool is_short;
+    return goes_down(filter) ? COP_EINVAL : init(filter, type, params, &is_short, out);
 }
 
 int cop_filter_lift(const struct cop_filter *filter, const struct cop_buf *empty,
@@ -299,18 +303,27 @@ int cop_filter_result(const struct cop_filter *filter, const char *type,
 
 /* ---- down ------------------------------------------------------------------------ */
 
+int cop__filter_ready(const struct cop_filter *filter, const char *type,
+                      const char *params, bool *is_short, struct cop_buf **out)
+{
+    *is_short = false;
+    return goes_down(filter) ? init(filter, type, params, is_short, out) : COP_EINVAL;
+}
+
 int cop_filter_ready(const struct cop_filter *filter, const char *type,
                      const char *params, struct cop_buf **out)
 {
-    return goes_down(filter) ? init(filter, type, params, out) : COP_EINVAL;
+    bool is_short;
+    return cop__filter_ready(filter, type, params, &is_short, out);
 }
 
-int cop_filter_down(const struct cop_filter *filter, const struct cop_buf *ready,
-                    const struct cop_place *place, const struct cop_packet *packet,
-                    struct cop_buf **out)
+int cop__filter_down(const struct cop_filter *filter, const struct cop_buf *ready,
+                     const struct cop_place *place, const struct cop_packet *packet,
+                     bool *is_short, struct cop_buf **out)
 {
     struct cop__sink sink;
     struct cop_buf *buf;
+    *is_short = false;
     if (packet->data.length > COP_PACKET_MAX)
         return COP_ETOOBIG;
     if (!goes_down(filter) || !takes(filter, packet->type) ||
@@ -319,6 +332,7 @@ int cop_filter_down(const struct cop_filter *filter, const struct cop_buf *ready
     cop__sink_init(&sink, COP_PACKET_MAX);
     int error = filter->down(span_of(ready), place, packet, &sink.out);
     error = cop__sink_take(&sink, judged(error), &buf);
+    *is_short = sink.is_short;
     if (error)
         return error;
     if (cop_type_check(packet->type, span_of(buf))) {
@@ -327,4 +341,12 @@ int cop_filter_down(const struct cop_filter *filter, const struct cop_buf *ready
     }
     *out = buf;
     return 0;
+}
+
+int cop_filter_down(const struct cop_filter *filter, const struct cop_buf *ready,
+                    const struct cop_place *place, const struct cop_packet *packet,
+                    struct cop_buf **out)
+{
+    bool is_short;
+    return cop__filter_down(filter, ready, place, packet, &is_short, out);
 }

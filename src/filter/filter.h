@@ -36,6 +36,16 @@ COP__FILTERS(COP__FILTER_DECLARE)
 bool cop__filter_is_ours(const struct cop_filter *filter);
 
 /*
+ * cop_filter_ready and cop_filter_down, which also say whether it is the library that has no memory:
+ * a filter says COP_ENOMEM for reasons of its own.
+ */
+int cop__filter_ready(const struct cop_filter *filter, const char *type,
+                      const char *params, bool *is_short, struct cop_buf **out);
+int cop__filter_down(const struct cop_filter *filter, const struct cop_buf *ready,
+                     const struct cop_place *place, const struct cop_packet *packet,
+                     bool *is_short, struct cop_buf **out);
+
+/*
  * What cop_filter_join makes of the two, written over `state`. False: that cannot be done, for
  * others have it too or it would be of another length, and it is as it was.
  */

@@ -17,32 +17,6 @@ static const char over[] = " over ";
 
 /* ---- parameters ------------------------------------------------------------------ */
 
-static bool is_digit(uint8_t byte) { return byte >= '0' && byte <= '9'; }
-
-/* A number without needless zeros, as all that is written here. */
-static bool read_number(struct cop_span *text, uint32_t *out)
-{
-    uint64_t value = 0;
-    uint32_t length = 0;
-    while (length < text->length && is_digit(text->bytes[length]) && length < 10)
-        value = value * 10 + (uint64_t)(text->bytes[length++] - '0');
-    if (length == 0 || value > UINT32_MAX || (length > 1 && text->bytes[0] == '0'))
-        return false;
-    text->bytes += length;
-    text->length -= length;
-    *out = (uint32_t)value;
-    return true;
-}
-
-static bool read_byte(struct cop_span *text, char byte)
-{
-    if (text->length == 0 || text->bytes[0] != (uint8_t)byte)
-        return false;
-    text->bytes++;
-    text->length--;
-    return true;
-}
-
 /* Bytes up to one of `ends`, or to the end. */
 static bool read_word(struct cop_span *text, const char *ends, char *out, uint32_t most)
 {
@@ -71,11 +45,12 @@ static const char *read_stage(struct cop_span *text, struct cop__stage *out)
         return "a stage is not a filter of the library";
     if (out->filter->flags & COP_FILTER_DOWN)
         return "a stage is a filter down";
-    if (read_byte(text, '(') &&
+    if (cop__read_byte(text, '(') &&
         (!read_word(text, ")", out->params, COP__LEVELS_PARAMS) ||
-         out->params[0] == '\0' || !read_byte(text, ')')))
+         out->params[0] == '\0' || !cop__read_byte(text, ')')))
         return "parameters of a stage are empty, too long, or without an end";
-    if (read_byte(text, '@') && (!read_number(text, &out->level) || out->level == 0))
+    if (cop__read_byte(text, '@') &&
+        (!cop__read_number(text, &out->level) || out->level == 0))
         return "a level is a number from 1 on";
     return NULL;
 }
@@ -110,8 +85,9 @@ static const char *read_plan(struct cop_span *text, struct cop__levels *out)
         return "there is something behind the last stage";
     text->bytes += sizeof over - 1;
     text->length -= (uint32_t)sizeof over - 1;
-    if (!read_number(text, &kind) || !read_byte(text, ':') || !read_number(text, &k) ||
-        !read_byte(text, ':') || !read_number(text, &n) || text->length > 0 || n == 0 ||
+    if (!cop__read_number(text, &kind) || !cop__read_byte(text, ':') ||
+        !cop__read_number(text, &k) || !cop__read_byte(text, ':') ||
+        !cop__read_number(text, &n) || text->length > 0 || n == 0 ||
         n > COP_MEMBERS_MAX || kind > COP_SHAPE_CHAIN ||
         cop_shape_make((enum cop_shape_kind)kind, k, &out->plan.shape))
         return "there is no such tree";
@@ -137,7 +113,7 @@ static const char *parse(struct cop_span type, struct cop_span text,
         memcpy(stage->type, first, sizeof first);
         if (why || (why = fit(out, out->count++)))
             return why;
-    } while (read_byte(&text, ','));
+    } while (cop__read_byte(&text, ','));
     if (out->count < 2 || out->stages[out->count - 1].level != 0)
         return "there are at least two stages, and the last one has no level";
     return text.length > 0 ? read_plan(&text, out) : NULL;

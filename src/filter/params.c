@@ -57,6 +57,31 @@ int cop__param_i64(struct cop_span text, uint64_t *out)
     return 0;
 }
 
+bool cop__read_number(struct cop_span *text, uint32_t *out)
+{
+    struct cop_span digits = {text->bytes, 0};
+    uint64_t value;
+    while (digits.length < text->length && text->bytes[digits.length] >= '0' &&
+           text->bytes[digits.length] <= '9')
+        digits.length++;
+    if (cop__param_u64(digits, &value) || value > UINT32_MAX ||
+        (digits.length > 1 && digits.bytes[0] == '0'))
+        return false;
+    text->bytes += digits.length;
+    text->length -= digits.length;
+    *out = (uint32_t)value;
+    return true;
+}
+
+bool cop__read_byte(struct cop_span *text, char byte)
+{
+    if (text->length == 0 || text->bytes[0] != (uint8_t)byte)
+        return false;
+    text->bytes++;
+    text->length--;
+    return true;
+}
+
 int cop__param_one(const char *params, const char *name, uint64_t low, uint64_t high,
                    uint64_t *value)
 {

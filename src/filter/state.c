@@ -131,6 +131,7 @@ static int grow(struct cop_filter_out *out, uint32_t more)
     if (room > sink->max)
         room = sink->max;
     struct cop_buf *larger = cop_buf_create((size_t)room);
+    sink->is_short = sink->is_short || !larger;
     if (!larger)
         return COP_ENOMEM;
     if (out->length)
@@ -153,6 +154,8 @@ int cop__sink_take(struct cop__sink *sink, int error, struct cop_buf **out)
         error = sink->out.error;
     if (error == 0 && sink->buf == NULL)
         error = grow(&sink->out, 0);
+    if (sink->is_short)
+        error = COP_ENOMEM;
     if (error) {
         cop__sink_drop(sink);
         return error;

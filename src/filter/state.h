@@ -64,9 +64,11 @@ struct cop__sink {
     struct cop_filter_out out;
     struct cop_buf *buf;
     uint32_t max;
+    bool is_short; /* there was no memory for it: not something that a writer says */
 };
 void cop__sink_init(struct cop__sink *sink, uint32_t max);
-/* What was written, as a buffer; `error` is what the writer has returned. */
+/* What was written, as a buffer; `error` is what the writer has returned. COP_ENOMEM, whatever that
+ * is, if it is short. */
 int cop__sink_take(struct cop__sink *sink, int error, struct cop_buf **out);
 void cop__sink_drop(struct cop__sink *sink);
 
@@ -103,6 +105,10 @@ bool cop__param_is(const struct cop__param *param, const char *name);
 /* A decimal number, signed or not. COP_EINVAL. */
 int cop__param_u64(struct cop_span text, uint64_t *out);
 int cop__param_i64(struct cop_span text, uint64_t *out);
+/* What a text begins with, which is then behind it: a number without needless zeros, this byte.
+ * False: it does not. */
+bool cop__read_number(struct cop_span *text, uint32_t *out);
+bool cop__read_byte(struct cop_span *text, char byte);
 /* For filters with one number: COP_EINVAL for another name or out of bounds. */
 int cop__param_one(const char *params, const char *name, uint64_t low, uint64_t high,
                    uint64_t *value);

@@ -2,6 +2,7 @@
 /* Streams of the program: what it may call, and what its back-end is told. */
 #include "base/random.h"
 #include "filter/levels.h"
+#include "net/tcp/clock.h"
 #include "run/parts.h"
 #include "run/text.h"
 
@@ -117,25 +118,28 @@ static void end_front(struct cop_run *run, struct cop__front *front)
     cop__front_over(run, front, status);
 }
 
-/* The node has no log. */
-static void name_failed_filter(struct cop_run *run, uint64_t stream,
+/* The node has no log. A filter that fails fails on every packet: one line a minute. */
+static void name_failed_filter(struct cop_run *run, struct cop__give *give,
                                const struct cop_stream_event *event)
 {
     struct cop_stream_info info;
-    if (cop_node_stream(cop__tcp_node(run->tcp), stream, &info) != 0 ||
-        info.down_filter == NULL)
+    uint64_t held;
+    if (run->tcp == NULL ||
+        cop_node_stream(cop__tcp_node(run->tcp), give->stream, &info) != 0 ||
+        info.down_filter == NULL ||
+        !cop__notice_is_due(&give->failed, cop__clock_now(), &held))
         return;
     cop__log(&run->log, COP_LOG_WARN,
-             "stream %" PRIu64 ": the filter %s failed on packet %" PRIu64 ": %s",
-             stream, info.down_filter->name, event->wave, cop_strerror(event->status));
+             "stream %" PRIu64 ": the filter %s failed on packet %" PRIu64
+             ": %s (%" PRIu64 " more like this)",
+             give->stream, info.down_filter->name, event->wave,
+             cop_strerror(event->status), held);
 }
 
 static void tell_back_end(struct cop_run *run, uint64_t stream,
                           const struct cop_stream_event *event)
 {
     bool was = run->is_in_callback;
-    if (event->kind == COP_STREAM_DOWN && event->status != 0 && run->tcp != NULL)
-        name_failed_filter(run, stream, event);
     if (run->settings.on_stream == NULL)
         return;
     run->is_in_callback = true;
@@ -202,6 +206,8 @@ static void on_back_end(struct cop_run *run, uint64_t stream,
     }
     if (event->kind != COP_STREAM_DOWN)
         cop__streams_wake(run);
+    else if (event->status != 0)
+        name_failed_filter(run, give, event);
     tell_back_end(run, stream, event);
 }
 

@@ -2,6 +2,7 @@
 #ifndef COP_RUN_STREAMS_H
 #define COP_RUN_STREAMS_H
 
+#include "net/tcp/notice.h"
 #include "wire/codec.h"
 
 #include <coppice/filter.h>
@@ -149,6 +150,7 @@ struct cop__give {
     uint64_t stream;
     bool
         is_hungry; /* it was turned away because the node was busy: it is told of room */
+    struct cop__notice failed; /* its filter down has */
 };
 
 struct cop__run_streams {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "stream/state.h"
 
+#include "filter/filter.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,12 +95,13 @@ bool cop__way_read(struct cop_node *node, struct cop__stream *stream,
         !cop__stream_read_text(reader, params, sizeof params) ||
         !read_plan(reader, stream, &way->plan))
         return false;
+    bool is_short = false;
     way->filter = cop__stream_filter(node, name);
-    int error = way->filter
-                    ? cop_filter_ready(way->filter, way->type, params, &way->ready)
-                    : COP_EINVAL;
-    if (error == COP_ENOMEM)
-        cop__fail(node, error);
+    int error = way->filter ? cop__filter_ready(way->filter, way->type, params,
+                                                &is_short, &way->ready)
+                            : COP_EINVAL;
+    if (is_short)
+        cop__fail(node, COP_ENOMEM);
     return error == 0;
 }
 
@@ -146,9 +149,10 @@ void cop__way_find(struct cop_node *node, struct cop__stream *stream)
         }
 }
 
-/* The places are in the order from the back-end up. */
+/* The places are in the order from the back-end up. What the filter says is its own affair, but for
+ * want of memory here. */
 static int apply(const struct cop__way *way, const struct cop__stream *stream,
-                 uint64_t number, struct cop_buf **bytes)
+                 uint64_t number, bool *is_short, struct cop_buf **bytes)
 {
     struct cop_place place = {.leaf = stream->own.id,
                               .depth = way->places.count - 1,
@@ -161,7 +165,8 @@ static int apply(const struct cop__way *way, const struct cop__stream *stream,
                                     .data = {(*bytes)->data, (*bytes)->length}};
         struct cop_buf *below;
         place.id = way->places.items[place.depth - place.level];
-        int error = cop_filter_down(way->filter, way->ready, &place, &packet, &below);
+        int error = cop__filter_down(way->filter, way->ready, &place, &packet, is_short,
+                                     &below);
         if (error)
             return error;
         cop_buf_unref(*bytes);
@@ -174,18 +179,19 @@ void cop__way_deliver(struct cop_node *node, const struct cop__stream *stream,
                       uint64_t number, struct cop_buf *bytes)
 {
     struct cop_buf *given = cop_buf_ref(bytes);
-    int error = apply(stream->way, stream, number, &given);
+    bool is_short = false;
+    int error = apply(stream->way, stream, number, &is_short, &given);
     struct cop_stream_event event = {
         .kind = COP_STREAM_DOWN, .wave = number, .status = error};
     if (error == 0) {
         event.bytes = given->data;
         event.length = given->length;
     }
-    if (error == COP_ENOMEM)
-        cop__fail(node, error);
+    if (is_short)
+        cop__fail(node, COP_ENOMEM);
     else if (error != COP_ENOENT)
         cop__stream_tell(node, stream, &event);
-    if (error && error != COP_ENOENT)
+    if (error && error != COP_ENOENT && !is_short)
         COP__COUNT(node, stream_down_failed);
     cop_buf_unref(given);
 }

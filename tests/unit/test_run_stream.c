@@ -430,13 +430,21 @@ static void a_filter_down(void **state)
 
 /* ---- a filter down that is wrong ------------------------------------------------- */
 
-static char logged[200];
+static char logged[200]; /* the first */
+static unsigned lines;
 
 static void on_log(void *context, enum cop_log_level level, const char *line)
 {
     (void)context, (void)level;
-    if (strstr(line, "filter") != NULL)
+    if (strstr(line, "filter") != NULL && lines++ == 0)
         snprintf(logged, sizeof logged, "%s", line);
+}
+
+static int be_short(struct cop_span ready, const struct cop_place *place,
+                    const struct cop_packet *packet, struct cop_filter_out *out)
+{
+    (void)ready, (void)place, (void)packet, (void)out;
+    return COP_ENOMEM;
 }
 
 static int be_wrong(struct cop_span ready, const struct cop_place *place,
@@ -449,24 +457,27 @@ static int be_wrong(struct cop_span ready, const struct cop_place *place,
 static bool has_come(struct runs *runs)
 {
     (void)runs;
-    return takers[0].reached == 2;
+    return takers[0].reached == 4;
 }
 
-/* It is named, the back-end hears of it, and the stream goes on. */
-static void a_filter_down_fails(void **state)
+/* It is named, once and not for each packet, the back-end hears of it, and the stream goes on, and
+ * the node. */
+static void it_fails(int (*down)(struct cop_span, const struct cop_place *,
+                                 const struct cop_packet *, struct cop_filter_out *),
+                     int status)
 {
-    (void)state;
     uint64_t value = 7;
+    lines = 0;
     memset(givers, 0, sizeof givers);
     memset(takers, 0, sizeof takers);
     mine = (struct cop_filter){.abi = COP_FILTER_ABI,
                                .flags = COP_FILTER_DOWN,
                                .name = "mine",
-                               .about = "a byte too few",
+                               .about = "fails",
                                .state = "mine/1",
                                .inputs = "u64",
                                .init = cop_filter_find("path")->init,
-                               .down = be_wrong};
+                               .down = down};
     world = runs_create();
     struct cop_settings settings = runs_settings(world, 0, 1);
     settings.on_stream = on_stream;
@@ -486,14 +497,39 @@ static void a_filter_down_fails(void **state)
     open_at(world, 0, &options, &takers[0]);
     assert_int_equal(cop_stream_multicast(run, takers[0].stream, &value, 7),
                      COP_EINVAL);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 4; i++)
         assert_int_equal(cop_stream_multicast(run, takers[0].stream, &value, 8), 0);
     runs_until(world, all_are_in);
     runs_until(world, has_come);
-    assert_int_equal(givers[0].down_why, COP_EBUG);
+    assert_int_equal(givers[0].down_why, status);
     assert_string_equal(givers[0].down, "");
-    assert_non_null(strstr(logged, "the filter mine failed on packet 2"));
+    assert_non_null(strstr(logged, "the filter mine failed on packet 1"));
+    assert_non_null(strstr(logged, cop_strerror(status)));
+    assert_int_equal(lines, 1);
+    /* Of another stream there is one more. */
+    uint64_t first = takers[0].stream;
+    takers[0] = (struct taker){0};
+    givers[0] = (struct giver){.most = WAVES};
+    open_at(world, 0, &options, &takers[0]);
+    assert_true(takers[0].stream != first);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(cop_stream_multicast(run, takers[0].stream, &value, 8), 0);
+    runs_until(world, has_come);
+    assert_int_equal(lines, 2);
+    assert_int_equal(cop_state(run), COP_RUN_MEMBER);
     runs_destroy(world);
+}
+
+static void a_filter_down_fails(void **state)
+{
+    (void)state;
+    it_fails(be_wrong, COP_EBUG);
+}
+
+static void a_filter_down_has_no_memory(void **state)
+{
+    (void)state;
+    it_fails(be_short, COP_ENOMEM);
 }
 
 static void what_cannot_be(void **state)
@@ -629,6 +665,7 @@ int main(void)
         cmocka_unit_test(filters_of_the_program),
         cmocka_unit_test_setup_teardown(a_filter_down, set_up, tear_down),
         cmocka_unit_test(a_filter_down_fails),
+        cmocka_unit_test(a_filter_down_has_no_memory),
         cmocka_unit_test_setup_teardown(what_cannot_be, set_up, tear_down),
         cmocka_unit_test(threads_wait),
     };

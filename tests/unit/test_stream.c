@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "failing_alloc.h"
 #include "solo.h"
 #include "view/view.h"
 
@@ -182,6 +183,20 @@ static bool has_output(const struct solo *solo, bool *complete)
             return true;
     }
     return false;
+}
+
+/* How often the last step told this of a stream. */
+static uint32_t tells(const struct solo *solo, enum cop_stream_event_kind kind)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < solo->effects.count; i++) {
+        struct cop_stream_event event;
+        if (solo->effects.items[i].kind != COP_EFFECT_STREAM)
+            continue;
+        assert_int_equal(cop_stream_event(solo->effects.items[i].result, &event), 0);
+        count += event.kind == kind;
+    }
+    return count;
 }
 
 /* ---- tests ----------------------------------------------------------------------- */
@@ -731,6 +746,32 @@ static void test_down_that_fails(void **state)
     assert_string_equal(text, "");
 }
 
+/* Where it is the node that has no memory the node stops, and nobody says that the filter failed. */
+static void test_down_without_memory(void **state)
+{
+    (void)state;
+    struct cop_stream_options options = options_down("path", NULL, NULL);
+    struct cop_buf *definition = define(&options);
+    const cop_id path[] = {0};
+    bool was_hit = true;
+    for (size_t n = 0; was_hit; n++) {
+        struct solo *solo = member_with(30, definition, path, 1);
+        struct cop__msg_down message = {.stream = key_of(solo, NUMBER),
+                                        .number = 1,
+                                        .bytes = {(const uint8_t *)"hello", 5}};
+        struct cop_buf *payload = cop__encode_down(&message);
+        failing_alloc_after(n);
+        solo_recv(solo, 0, COP__KIND_DOWN, payload);
+        failing_alloc_off();
+        was_hit = failing_alloc_hit();
+        assert_int_equal(solo->failed, was_hit ? COP_ENOMEM : 0);
+        assert_int_equal(tells(solo, COP_STREAM_DOWN), was_hit ? 0 : 1);
+        assert_int_equal(solo->stats.stream_down_failed, 0);
+        solo_destroy(solo);
+    }
+    cop_buf_unref(definition);
+}
+
 static void test_down_that_cannot_be(void **state)
 {
     (void)state;
@@ -809,20 +850,6 @@ static bool has_definition(const struct solo *solo, const struct cop_buf *defini
     assert_int_equal(cop_node_stream(solo->node, NUMBER, &info), 0);
     return info.definition->length == definition->length &&
            memcmp(info.definition->data, definition->data, definition->length) == 0;
-}
-
-/* Whether the last step told this of the stream. */
-static uint32_t tells(const struct solo *solo, enum cop_stream_event_kind kind)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < solo->effects.count; i++) {
-        struct cop_stream_event event;
-        if (solo->effects.items[i].kind != COP_EFFECT_STREAM)
-            continue;
-        assert_int_equal(cop_stream_event(solo->effects.items[i].result, &event), 0);
-        count += event.kind == kind;
-    }
-    return count;
 }
 
 /* Whichever comes first, the one that was planned first stays, and who has the other is told. */
@@ -910,6 +937,7 @@ int main(void)
         cmocka_unit_test(test_down_by_the_plan),
         cmocka_unit_test(test_down_is_carried_unchanged),
         cmocka_unit_test(test_down_that_fails),
+        cmocka_unit_test(test_down_without_memory),
         cmocka_unit_test(test_down_that_cannot_be),
         cmocka_unit_test(test_down_in_the_definition),
         cmocka_unit_test(test_elder_stays),
