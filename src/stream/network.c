@@ -372,10 +372,9 @@ static void hear_streams(struct cop_node *node, uint64_t number,
         struct cop__stream *stream = cop__stream_find(node, closed);
         if (reader->failed || closed == 0)
             break;
-        struct cop__stream *stillborn = stream ? NULL : cop__stream_named(node, closed);
-        if (stillborn)
-            give_way(node, stillborn, from);
-        if (stillborn)
+        /* T1: it gives way to an elder that is here, and to nothing else. Who closed it may tell
+         * of that one in another frame, or not at all: it may be gone. */
+        if (!stream && cop__stream_named(node, closed))
             continue;
         /* Its front-end is here, and has not closed it (T19). */
         if (stream && stream->has_front && cop__stream_is_fragile(stream))

@@ -683,9 +683,27 @@ static void test_fragile_broken_off_by_an_orphan(void **state)
 {
     (void)state;
     run("nodes 5\nshape chain\nseed 133613\nviews majority\nstart 5\n"
-        "stream sum waves 8 window 2 gap 8712794ns lag 7543446ns leaves withdraw fragile\n"
+        "stream sum waves 8 window 2 gap 8712794ns lag 7543446ns leaves withdraw "
+        "fragile\n"
         "net constant 10us jitter 38us\nat 4ms report 3 about 0\n"
         "at 4ms report 3 about 2\nliveness\n");
+}
+
+/* That the younger of two plans is over is heard before there is anybody who tells of the elder;
+ * and who was a back-end by the younger may be none by the elder. */
+static void test_younger_waits_for_the_elder(void **state)
+{
+    (void)state;
+    run("nodes 6\nshape knomial:2\nseed 77153\nviews majority\n"
+        "stream levels waves 7 window 1 params sum@2,min@1,max gap 72223ns downs 6 "
+        "down scatter others 3 front 0 none leaves single\nnet constant 10us\n"
+        "at 50us crash 5\nat 0ns lie 1 about 0\nat 70us report 2 about 0\n"
+        "crash 0 after-send 20\nat 0ns report 1 about 0\ncrash 1 after-send 30\n"
+        "liveness\n");
+    run("nodes 5\nshape flat\nseed 180198\nviews majority\nstart 5\n"
+        "stream levels waves 11 window 4 params max@1,sum lag 7939338ns downs 6 "
+        "front 0 leaves single\nflags codec cut\nnet constant 10us jitter 17us\n"
+        "at 8ms restart 0\ncrash 0 after-send 19\nliveness\n");
 }
 
 /* Who leaves right after the one above it takes along what it gave, for nobody has its slot. */
@@ -800,6 +818,7 @@ int main(void)
         cmocka_unit_test(test_adopted_after_its_end),
         cmocka_unit_test(test_fragile_in_a_new_view),
         cmocka_unit_test(test_fragile_broken_off_by_an_orphan),
+        cmocka_unit_test(test_younger_waits_for_the_elder),
         cmocka_unit_test(test_leaves_after_its_parent),
         cmocka_unit_test(test_checkers_fail),
         cmocka_unit_test(test_swarm),
