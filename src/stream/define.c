@@ -150,7 +150,8 @@ int cop__stream_plan(const struct cop_node *node,
                      const struct cop_stream_options *options, struct cop_buf **out)
 {
     struct cop__opening opening = {options, node->self, node->incarnation};
-    return cop__stream_define(node, &opening, out);
+    /* Without views there are no streams, and nothing of them in the node. */
+    return cop__has_views(node) ? cop__stream_define(node, &opening, out) : COP_ESTATE;
 }
 
 /* ---- reading --------------------------------------------------------------------- */

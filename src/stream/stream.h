@@ -16,7 +16,8 @@ cop__handler cop__on_network, cop__on_attach, cop__on_adopt, cop__on_detach,
 struct cop_stream_options;
 /*
  * T1: what a stream with these options is, by the view of this member, whose front-end opens it:
- * the `definition` of its options, for every root. To be unreferenced. COP_EINVAL, COP_ENOMEM.
+ * the `definition` of its options, for every root. To be unreferenced. COP_EINVAL, COP_ENOMEM;
+ * COP_ESTATE where views stand still.
  */
 int cop__stream_plan(const struct cop_node *node,
                      const struct cop_stream_options *options, struct cop_buf **out);

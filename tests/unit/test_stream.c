@@ -9,6 +9,7 @@
 
 #include "failing_alloc.h"
 #include "solo.h"
+#include "stream/stream.h"
 #include "view/view.h"
 
 #include <coppice/filter.h>
@@ -917,6 +918,28 @@ static void test_front_end_goes_to_the_elder(void **state)
     cop_buf_unref(mine);
 }
 
+/* T1: every member plans the same, in the same view; but where views stand still, nothing. */
+static void test_planned_by_any_member(void **state)
+{
+    (void)state;
+    struct cop_stream_options options = options_down("scatter", NULL, NULL);
+    struct cop_buf *plans[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        struct solo *solo =
+            solo_create(MEMBERS, 7 * i, &connections, COP_QUORUM_MAJORITY);
+        assert_int_equal(cop__stream_plan(solo->node, &options, &plans[i]), 0);
+        plans[i]->data[39] = 0; /* whose front-end it is */
+        solo_destroy(solo);
+    }
+    assert_int_equal(plans[0]->length, plans[1]->length);
+    assert_memory_equal(plans[0]->data, plans[1]->data, plans[0]->length);
+    cop_buf_unref(plans[0]);
+    cop_buf_unref(plans[1]);
+    struct solo *fixed = solo_create(MEMBERS, 0, &connections, COP_QUORUM_FIXED);
+    assert_int_equal(cop__stream_plan(fixed->node, &options, plans), COP_ESTATE);
+    solo_destroy(fixed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -940,6 +963,7 @@ int main(void)
         cmocka_unit_test(test_down_without_memory),
         cmocka_unit_test(test_down_that_cannot_be),
         cmocka_unit_test(test_down_in_the_definition),
+        cmocka_unit_test(test_planned_by_any_member),
         cmocka_unit_test(test_elder_stays),
         cmocka_unit_test(test_front_end_goes_to_the_elder),
     };
