@@ -51,6 +51,7 @@ refused() {
     grep -q 'not in the view' <<<"$err" || die "$*: $err"
 }
 expect 0 coppice up -n 8
+expect 0 coppice kill 'n[1-7]'
 expect 4 coppice restart 'n[1-7]'
 socket=$XDG_RUNTIME_DIR/coppice/default/c3.sock
 for i in 1 2 3 4 5; do
