@@ -15,7 +15,7 @@ export LSAN_OPTIONS=detect_leaks=0
 job() {
     local n=$1
     shift
-    mpirun.openmpi --oversubscribe --enable-recovery --mca pml ob1 --mca btl tcp,self \
+    mpirun.openmpi --oversubscribe --enable-recovery --mca pml ob1 --mca btl tcp,self --mca btl_tcp_if_include lo \
         -n "$n" "$EXAMPLE" "$@" >out.0 2>&1 || true
 }
 
