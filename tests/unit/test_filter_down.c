@@ -160,19 +160,21 @@ static int own_down(struct cop_span ready, const struct cop_place *place,
     return manner == SHORT_IN_SECRET ? COP_EINVAL : error;
 }
 
+static const struct cop_filter own_filter = {.abi = COP_FILTER_ABI,
+                                             .flags = COP_FILTER_DOWN,
+                                             .name = "own",
+                                             .about = "mine",
+                                             .state = "own/1",
+                                             .inputs = "u64",
+                                             .init = own_init,
+                                             .down = own_down};
+
 /* Who has no memory: the filter, which may say so for reasons of its own, or the library, whatever
  * the filter says then. */
 static void test_whose_memory_it_is(void **state)
 {
     (void)state;
-    struct cop_filter own = {.abi = COP_FILTER_ABI,
-                             .flags = COP_FILTER_DOWN,
-                             .name = "own",
-                             .about = "mine",
-                             .state = "own/1",
-                             .inputs = "u64",
-                             .init = own_init,
-                             .down = own_down};
+    struct cop_filter own = own_filter;
     static const struct {
         enum manner manner;
         int plain, without;
@@ -207,14 +209,7 @@ static void test_whose_memory_it_is(void **state)
 static void test_a_filter_down_that_lies_is_contained(void **state)
 {
     (void)state;
-    struct cop_filter own = {.abi = COP_FILTER_ABI,
-                             .flags = COP_FILTER_DOWN,
-                             .name = "own",
-                             .about = "mine",
-                             .state = "own/1",
-                             .inputs = "u64",
-                             .init = own_init,
-                             .down = own_down};
+    struct cop_filter own = own_filter;
     struct cop_place place = place_of(0, 1);
     struct cop_packet packet = {"u64", 0, 1, {(const uint8_t *)"12345678", 8}};
     struct cop_buf *ready, *out = NULL;
