@@ -13,7 +13,6 @@
 #include "tokens.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -184,8 +183,7 @@ static bool listens_by_unix(const struct agent *agent)
 {
     struct sockaddr_storage address = {0};
     socklen_t length = sizeof address;
-    return getsockname(agent->config->listen_fd, (struct sockaddr *)&address,
-                       &length) == 0 &&
+    return getsockname(agent->listen_fd, (struct sockaddr *)&address, &length) == 0 &&
            address.ss_family == AF_UNIX;
 }
 
@@ -469,7 +467,7 @@ static int start_node(struct agent *agent, struct cop_view *view)
         .name = joins ? config->name : NULL,
         .where = joins ? (config->where ? config->where : "") : NULL,
         .spare = config->is_spare,
-        .listen_fd = fcntl(agent->listen_fd, F_DUPFD_CLOEXEC, 0),
+        .listen_fd = cop__tcp_dup_listener(agent->listen_fd),
         .address = address_of,
         .name_of = name_of,
         .complete = on_complete,
@@ -748,10 +746,16 @@ static int start_signals(struct agent *agent)
 
 static int start_door(struct agent *agent)
 {
-    int error = uv_poll_init(&agent->loop, &agent->door, agent->config->listen_fd);
-    if (error)
+    int fd = cop__tcp_dup_listener(agent->config->listen_fd);
+    if (fd < 0)
+        return fail(EXIT_FAILED, "cannot listen: %s", strerror(errno));
+    close(agent->config->listen_fd);
+    int error = uv_poll_init(&agent->loop, &agent->door, fd);
+    if (error) {
+        close(fd);
         return fail(EXIT_FAILED, "cannot listen: %s", uv_strerror(error));
-    agent->listen_fd = agent->config->listen_fd;
+    }
+    agent->listen_fd = fd;
     agent->door.data = agent;
     return 0;
 }

@@ -8,7 +8,6 @@
 #include "run/guest.h"
 #include "run/parts.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,7 +112,7 @@ static int start_node(struct cop_run *run, struct cop_view *view)
         .name = joins && !is_of_start ? run->name : NULL,
         .where = joins ? (is_of_start ? "" : run->where) : NULL,
         .spare = run->settings.spare,
-        .listen_fd = fcntl(run->listen_fd, F_DUPFD_CLOEXEC, 0),
+        .listen_fd = cop__tcp_dup_listener(run->listen_fd),
         .address = address_of,
         .complete = cop__call_complete,
         .installed = on_installed,

@@ -198,9 +198,6 @@ static int create(const struct cop_settings *settings, bool has_thread,
 /* Nobody has heard of it, and nobody will. */
 static void give_up(struct cop_run *run)
 {
-    /* A socket that was given stays whose it was. */
-    if (run->settings.listen_fd > 0)
-        run->listen_fd = -1;
     run->log = (struct cop_log){0};
     run->settings = (struct cop_settings){0};
     run->has_thread = false;
@@ -302,6 +299,9 @@ static int start(const struct cop_settings *given, bool has_thread,
         give_up(run);
         return error;
     }
+    /* The run has a descriptor of its own; had it failed, this one would be the program's still. */
+    if (settings.listen_fd > 0)
+        close(settings.listen_fd);
     *out = run;
     return 0;
 }

@@ -198,7 +198,8 @@ static int apply_contact(struct cop_run *run, const struct cop_settings *setting
     const char *name = settings->name ? settings->name : host;
     error = cop__name_check(name, message, size);
     if (error == 0)
-        memcpy(run->name, name, strlen(name) + 1); /* it fits: that is part of the rule */
+        memcpy(run->name, name,
+               strlen(name) + 1); /* it fits: that is part of the rule */
     return error;
 }
 
@@ -241,6 +242,15 @@ static int choose_address(const struct cop_run *run, int i, char *out, char *mes
     return 0;
 }
 
+static int take_listener(struct cop_run *run, int fd, char *message, size_t size)
+{
+    run->listen_fd = cop__tcp_dup_listener(fd);
+    if (run->listen_fd >= 0)
+        return 0;
+    cop__explain(message, size, "the listening socket: %s", strerror(errno));
+    return COP_EIO;
+}
+
 static int open_listener(struct cop_run *run, const struct cop_settings *settings,
                          const char *text, char *message, size_t size)
 {
@@ -258,10 +268,11 @@ static int open_listener(struct cop_run *run, const struct cop_settings *setting
         cop__explain(message, size, "cannot listen on %s: %s", text, strerror(-fd));
         return COP_EIO;
     }
-    run->listen_fd = fd;
     if (cop__address_is_unix(&address))
         snprintf(run->socket, sizeof run->socket, "%s", run->where + strlen("unix:"));
-    return 0;
+    error = take_listener(run, fd, message, size);
+    close(fd);
+    return error;
 }
 
 static int find_place(struct cop_run *run, const struct cop_settings *settings,
@@ -304,7 +315,7 @@ int cop__settings_apply(struct cop_run *run, const struct cop_settings *settings
     if (settings->listen_fd > 0 && settings->listen != NULL)
         return cop__explain(message, size, "listen and listen_fd exclude each other");
     if (settings->listen_fd > 0)
-        run->listen_fd = settings->listen_fd;
+        error = take_listener(run, settings->listen_fd, message, size);
     else if (settings->listen != NULL)
         error = open_listener(run, settings, settings->listen, message, size);
     else if (settings->contact != NULL)

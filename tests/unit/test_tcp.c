@@ -6,11 +6,16 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "failing_alloc.h"
@@ -420,6 +425,91 @@ static void no_memory_to_begin_with(void **state)
     cluster_destroy(cluster);
 }
 
+/* ---- the listening socket of one who dies ---------------------------------------- */
+
+#define CALLERS 64
+#define DEATHS 20
+
+/* Never returns: takes all who call, says so to the last, and waits for its death. */
+_Noreturn static void take_calls(int listener)
+{
+    int high = cop__tcp_dup_listener(listener), fd = -1;
+    close(listener);
+    for (int i = 0; i < CALLERS; i++)
+        fd = accept(high, NULL, NULL);
+    if (fd < 0 || write(fd, "x", 1) != 1)
+        _exit(1);
+    for (;;)
+        pause();
+}
+
+static int call(const struct sockaddr_in *address)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && connect(fd, (const struct sockaddr *)address, sizeof *address) == 0)
+        return fd;
+    int error = errno;
+    if (fd >= 0)
+        close(fd);
+    return -error;
+}
+
+/* What becomes of a call right after the first connection ended. */
+static int call_the_dying(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof address;
+    struct pollfd callers[CALLERS];
+    char byte;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_return_code(bind(listener, (struct sockaddr *)&address, length), errno);
+    assert_return_code(listen(listener, CALLERS), errno);
+    assert_return_code(getsockname(listener, (struct sockaddr *)&address, &length),
+                       errno);
+    pid_t pid = fork();
+    if (pid == 0)
+        take_calls(listener);
+    close(listener);
+    for (int i = 0; i < CALLERS; i++) {
+        callers[i] = (struct pollfd){.fd = call(&address), .events = POLLIN};
+        assert_true(callers[i].fd >= 0);
+    }
+    assert_int_equal(read(callers[CALLERS - 1].fd, &byte, 1), 1);
+    kill(pid, SIGKILL);
+    assert_true(poll(callers, CALLERS, -1) > 0);
+    int end = call(&address);
+    waitpid(pid, NULL, 0);
+    for (int i = 0; i < CALLERS; i++)
+        close(callers[i].fd);
+    if (end >= 0)
+        close(end);
+    return end;
+}
+
+static void the_dying_let_nobody_in(void **state)
+{
+    (void)state;
+    for (int i = 0; i < DEATHS; i++)
+        assert_int_equal(call_the_dying(), -ECONNREFUSED);
+}
+
+static void few_descriptors_are_enough_to_listen(void **state)
+{
+    struct rlimit before, few;
+    (void)state;
+    assert_return_code(getrlimit(RLIMIT_NOFILE, &before), errno);
+    few = before;
+    few.rlim_cur = 64;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_return_code(setrlimit(RLIMIT_NOFILE, &few), errno);
+    int copy = cop__tcp_dup_listener(fd);
+    setrlimit(RLIMIT_NOFILE, &before);
+    assert_in_range(copy, 32, 63);
+    close(copy);
+    close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -430,6 +520,8 @@ int main(void)
         cmocka_unit_test(ends_go_the_short_way),
         cmocka_unit_test(what_cannot_be_is_refused_at_once),
         cmocka_unit_test(no_memory_to_begin_with),
+        cmocka_unit_test(the_dying_let_nobody_in),
+        cmocka_unit_test(few_descriptors_are_enough_to_listen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,8 @@
  * waits, which looks like a death to whoever connected. Here the others wait for a moment.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "net/tcp/table.h"
@@ -11,6 +13,8 @@
 #define PAUSE (200 * COP_MSEC)
 /* So many at a time, then it is the turn of those who are connected. */
 #define ACCEPTS_MAX 64
+/* Above the descriptors of all connections, but of a few members of large flat trees. */
+#define LISTENER_FD 512
 
 /* The one that has waited longest makes room: it had the most time to say something. */
 bool cop__accept_make_room(struct cop__peers *peers)
@@ -153,6 +157,16 @@ void cop__accept_look(struct cop__peers *peers)
 {
     if (peers->listen_fd >= 0 && uv_is_active((const uv_handle_t *)&peers->listener))
         take_some(peers);
+}
+
+int cop__tcp_dup_listener(int fd)
+{
+    struct rlimit files;
+    int high = LISTENER_FD;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur <= LISTENER_FD)
+        high = (int)files.rlim_cur / 2;
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, high);
+    return copy >= 0 ? copy : fcntl(fd, F_DUPFD_CLOEXEC, 0);
 }
 
 static int family_of(int fd)

@@ -135,6 +135,14 @@ struct cop__tcp_stats {
 };
 
 /*
+ * Another descriptor of a listening socket, with a high number; -1 and errno. Linux closes those
+ * of a process that was killed from the highest down, so that whoever sees a connection end is
+ * refused when it looks whether the process lives: with a low one it would be let in by a
+ * process that is just dying, and know no more until that has closed all it had.
+ */
+int cop__tcp_dup_listener(int fd);
+
+/*
  * 0; COP_EINVAL (`self` is not in a fixed view, or `incarnation` is 0, which stands for "not
  * known" between drivers), COP_ENOMEM, COP_EIO. On failure the listening descriptor is
  * closed; if the loop is not closed at once, run it, so that libuv lets go of its handles.
