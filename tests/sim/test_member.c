@@ -450,7 +450,8 @@ static const char *const found[] = {
     "at 130us lie 2 about 0\n"
     "at 150us report 2 about 1\n"
     "liveness\n",
-    /* the only one that was named leaves: two sides may not both go on after that */
+    /* the only one that was named leaves: two sides may not both go on after that (whom 0
+     * reported it would ask first, and be removed meanwhile) */
     "nodes 6\n"
     "shape flat\n"
     "views has 5\n"
@@ -460,9 +461,9 @@ static const char *const found[] = {
     "at 0ns crash 4\n"
     "at 40us leave 5\n"
     "at 90us partition 0,2 > 1,3-5\n"
-    "at 100us report 0 about 1\n"
-    "at 100us report 0 about 3\n"
-    "at 170us report 1 about 0\n",
+    "at 100us lie 0 about 1\n"
+    "at 100us lie 0 about 3\n"
+    "at 170us lie 1 about 0\n",
     /* where any side goes on, two worlds that both went on since they met find each other */
     "nodes 6\n"
     "shape flat\n"

@@ -25,6 +25,9 @@ struct solo {
 /* Member `self` of `n`, with its first tick done. */
 struct solo *solo_create(uint32_t n, cop_id self, const struct cop_detect *detect,
                          enum cop_quorum quorum);
+/* The quorum is whoever has all of `ids` (V10), which are sorted. */
+struct solo *solo_create_named(uint32_t n, cop_id self, const cop_id *ids,
+                               uint32_t count);
 /* Member 0, with a guard (V17), and nothing else in its way. */
 struct solo *solo_create_guarded(uint32_t n, uint32_t guard);
 void solo_destroy(struct solo *solo);

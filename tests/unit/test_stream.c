@@ -266,6 +266,25 @@ static void test_nobody_is_in_it_twice(void **state)
     solo_destroy(root);
 }
 
+/* T11: 7 gives nothing, but may have what a back-end below it gave that has left. While it is between
+ * two parents all back-ends of the view are in the output, and it is not complete. */
+static void test_relays_are_waited_for(void **state)
+{
+    (void)state;
+    struct solo *root = root_with(COP_STREAM_LEAVES);
+    const struct lives others[] = {{1, 1}, {3, 4}, {8, 23}}, second[] = {{2, 1}},
+                       most[] = {{1, 1}, {3, 28}};
+    bool complete;
+    send_wave(root, 1, 1, others, 3);
+    send_wave(root, 2, 1, second, 1);
+    assert_true(has_output(root, &complete));
+    assert_false(complete);
+    send_wave(root, 1, 1, most, 2);
+    assert_true(has_output(root, &complete));
+    assert_true(complete);
+    solo_destroy(root);
+}
+
 /* T8: who is attached elsewhere, under a higher number, is not below me any more. */
 static void test_higher_number_ends_the_lower(void **state)
 {
@@ -946,6 +965,7 @@ int main(void)
         cmocka_unit_test(test_lowest_of_a_ring_lets_go),
         cmocka_unit_test(test_others_of_a_ring_stay),
         cmocka_unit_test(test_nobody_is_in_it_twice),
+        cmocka_unit_test(test_relays_are_waited_for),
         cmocka_unit_test(test_higher_number_ends_the_lower),
         cmocka_unit_test(test_who_is_told_of_an_attachment),
         cmocka_unit_test(test_who_has_the_packets),
