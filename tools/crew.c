@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -161,14 +162,33 @@ int crew_add(struct crew *crew, const char *name, bool is_spare, cop_id *out)
 
 /* ---- processes ------------------------------------------------------------------- */
 
-/* The rest of the keeper's descriptors are closed, what it holds in memory is not used. */
-static int inherit(const struct crew *crew, cop_id id)
+/* Whom the keeper is just forking, and what came of its descriptors: 0 or an errno. ENOMEM as long
+ * as nothing did, for that is why nobody would be asked. */
+static const struct crew *heir_of;
+static cop_id heir;
+static int inherited = ENOMEM;
+
+/*
+ * The rest of the keeper's descriptors are closed, what it holds in memory is not used. But for
+ * libuv, which has a pipe of its own for all loops of a process. In a fork it closes the numbers
+ * that it remembers, whatever they are by then, and makes another: so this must come before that,
+ * or each process that the member forks later would lose two descriptors that it has use for.
+ */
+static void inherit(void)
 {
-    if (dup2(crew->members[id].listen_fd, CHILD_LISTEN_FD) < 0 ||
-        dup2(crew->ready_fd, CHILD_READY_FD) < 0 ||
-        close_range(CHILD_READY_FD + 1, ~0u, 0) != 0)
-        return fail(EXIT_FAILED, "descriptors: %s", strerror(errno));
-    return 0;
+    if (heir_of == NULL)
+        return;
+    bool is_done = dup2(heir_of->members[heir].listen_fd, CHILD_LISTEN_FD) >= 0 &&
+                   dup2(heir_of->ready_fd, CHILD_READY_FD) >= 0 &&
+                   close_range(CHILD_READY_FD + 1, ~0u, 0) == 0;
+    inherited = is_done ? 0 : errno;
+    heir_of = NULL;
+}
+
+/* These are called in the order in which they were asked for, and libuv asks with its first loop. */
+__attribute__((constructor)) static void ask_to_inherit(void)
+{
+    (void)pthread_atfork(NULL, NULL, inherit);
 }
 
 /*
@@ -191,10 +211,10 @@ static int live(const struct crew *crew, cop_id id, pid_t keeper)
     char where[160];
     struct cluster cluster;
     int code = die_with(keeper);
-    if (code == 0)
-        code = inherit(crew, id);
     if (code)
         return code;
+    if (inherited != 0)
+        return fail(EXIT_FAILED, "descriptors: %s", strerror(inherited));
     snprintf(file, sizeof file, "%s/" CLUSTER_FILE, crew->dir->path);
     if (cluster_open(file, true, &cluster, message, sizeof message) != 0)
         return fail(EXIT_FAILED, "%s", message);
@@ -238,9 +258,12 @@ static int live(const struct crew *crew, cop_id id, pid_t keeper)
 static int fork_member(const struct crew *crew, cop_id id, pid_t *out)
 {
     pid_t keeper = getpid();
+    heir_of = crew;
+    heir = id;
     pid_t pid = fork();
     if (pid == 0)
         exit(live(crew, id, keeper));
+    heir_of = NULL;
     if (pid < 0)
         return -errno;
     *out = pid;
