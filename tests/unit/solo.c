@@ -8,25 +8,18 @@
 /* cmocka wants these first */
 #include <cmocka.h>
 
-static struct solo *create(uint32_t n, cop_id self, const struct cop_detect *detect,
-                           enum cop_quorum quorum, uint32_t guard)
+static struct solo *create(uint32_t n, struct cop_config config)
 {
     struct solo *solo = calloc(1, sizeof *solo);
     struct cop_shape shape;
     assert_non_null(solo);
     assert_int_equal(cop_shape_make(COP_SHAPE_FLAT, 0, &shape), 0);
     assert_int_equal(cop_view_create_static(n, &shape, 1, &solo->view), 0);
-    struct cop_config config = {
-        .self = self,
-        .incarnation = 1,
-        .view = solo->view,
-        .stats = &solo->stats,
-        .now = COP_SEC,
-        .quorum = quorum,
-        .detect = *detect,
-        .guard = guard,
-    };
     solo->now = COP_SEC;
+    config.incarnation = 1;
+    config.view = solo->view;
+    config.stats = &solo->stats;
+    config.now = solo->now;
     solo->failed = cop_node_create(&config, &solo->node);
     struct cop_event tick = {.kind = COP_EVENT_TICK};
     if (!solo->failed)
@@ -37,13 +30,23 @@ static struct solo *create(uint32_t n, cop_id self, const struct cop_detect *det
 struct solo *solo_create(uint32_t n, cop_id self, const struct cop_detect *detect,
                          enum cop_quorum quorum)
 {
-    return create(n, self, detect, quorum, 0);
+    return create(
+        n, (struct cop_config){.self = self, .detect = *detect, .quorum = quorum});
 }
 
 struct solo *solo_create_guarded(uint32_t n, uint32_t guard)
 {
-    static const struct cop_detect connections;
-    return create(n, 0, &connections, COP_QUORUM_NONE, guard);
+    return create(n, (struct cop_config){.quorum = COP_QUORUM_NONE, .guard = guard});
+}
+
+struct solo *solo_create_filtering(uint32_t n, cop_id self,
+                                   const struct cop_filter *const *filters,
+                                   uint32_t count)
+{
+    return create(n, (struct cop_config){.self = self,
+                                         .quorum = COP_QUORUM_MAJORITY,
+                                         .filters = filters,
+                                         .filter_count = count});
 }
 
 void solo_forget(struct solo *solo)
