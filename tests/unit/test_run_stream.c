@@ -80,6 +80,12 @@ static void on_stream(void *context, struct cop_run *run, uint64_t stream,
     struct player *player = context;
     struct giver *giver = &givers[player - world->players];
     if (event->kind == COP_STREAM_OPENED) {
+        struct cop_stream_info info;
+        /* Of another one of this number (T1), which may have taken packets before this was told. */
+        bool has_taken =
+            cop_stream_info(run, stream, &info) == 0 && info.given > event->wave;
+        giver->given = has_taken ? info.given : 0;
+        giver->down[0] = '\0';
         giver->opened++;
         giver->stream = stream;
         giver->begins = event->wave;
@@ -90,6 +96,7 @@ static void on_stream(void *context, struct cop_run *run, uint64_t stream,
     } else if (event->kind == COP_STREAM_DOWN) {
         strncat(giver->down, event->length ? event->bytes : "", event->length);
         giver->down_why = event->status;
+        return;
     }
     give(run, giver);
 }
@@ -369,6 +376,93 @@ static void another_one_goes_on(void **state)
     assert_int_equal(former->why, COP_EEXIST);
     assert_int_equal(takers[1].sum, former->sum);
 }
+
+/* ---- two under one number (T1) --------------------------------------------------- */
+
+#define TWICE 77u
+
+/* Nobody is suspected who only sleeps, and neighbours are connected, and no others. */
+static int set_up_chain(void **state)
+{
+    memset(givers, 0, sizeof givers);
+    memset(takers, 0, sizeof takers);
+    is_single = false;
+    world = runs_create();
+    for (uint32_t i = 0; i < MEMBERS; i++) {
+        struct cop_settings settings = runs_settings(world, i, MEMBERS);
+        settings.on_stream = on_stream;
+        settings.detector = "connection";
+        settings.shape = "chain";
+        givers[i].most = WAVES;
+        runs_start(world, i, &settings);
+    }
+    runs_until(world, all_are_members);
+    *state = world;
+    return 0;
+}
+
+static bool has_heard(struct runs *runs, uint32_t i)
+{
+    struct cop_stream_info info;
+    return cop_stream_info(runs->players[i].run, TWICE, &info) == 0;
+}
+
+static bool three_has_heard(struct runs *runs) { return has_heard(runs, 3); }
+
+static bool all_have_reached(struct runs *runs)
+{
+    return has_reached(runs) && all_are_in(runs);
+}
+
+/*
+ * Of a stream that the root had opened only 3 has heard when the root dies, and the next one with
+ * it. The front-end that takes it over has not, and neither has the root to which it then says its
+ * own plan. 3 tells that root of the elder, which takes the place of what it had: the front-end is
+ * moved there, with the packets that have not come to all.
+ */
+static void it_was_there_before(struct runs *runs, uint32_t front)
+{
+    struct cop_stats stats;
+    struct cop_stream_options options = sums;
+    options.number = TWICE;
+    options.flags = COP_STREAM_KEEP | COP_STREAM_WITHDRAW;
+    assert_int_equal(cop_shape_make(COP_SHAPE_FLAT, 0, &options.shape), 0);
+    open_at(runs, 0, &options, &takers[1]);
+    runs->players[1].is_asleep = true;
+    runs->players[2].is_asleep = runs->players[4].is_asleep = true;
+    runs_until(runs, three_has_heard);
+    struct cop_run *run = runs->players[front].run;
+    open_at(runs, front, &options, &takers[0]);
+    assert_false(has_heard(runs, 2) || has_heard(runs, 4));
+    assert_int_equal(cop_stream_multicast(run, TWICE, "a", 1), 0);
+    assert_int_equal(cop_stream_multicast(run, TWICE, "bc", 2), 0);
+    runs_free(runs, 0);
+    runs_free(runs, 1);
+    runs->players[2].is_asleep = runs->players[4].is_asleep = false;
+    runs_until(runs, all_are_in);
+    assert_int_equal(cop_stream_multicast(run, TWICE, "d", 1), 0);
+    runs_until(runs, all_have_reached);
+    assert_int_equal(takers[0].sum, sum_of(2, WAVES));
+    assert_int_equal(takers[0].covered, 3);
+    assert_int_equal(takers[0].closed, 0);
+    for (uint32_t i = 2; i < MEMBERS; i++)
+        assert_string_equal(givers[i].down, "abcd");
+    assert_int_equal(givers[3].opened, 1);
+    assert_int_equal(cop_counters(runs->players[2].run, &stats, sizeof stats), 0);
+    assert_int_equal(stats.stream_stillborn, 1);
+}
+
+static void the_root_has_moved_to_an_elder(void **state)
+{
+    it_was_there_before(*state, 2);
+}
+
+static void the_desk_has_moved_to_an_elder(void **state)
+{
+    it_was_there_before(*state, 4);
+}
+
+/* ---- filters of the program ------------------------------------------------------ */
 
 static struct cop_filter mine;
 static const struct cop_filter *const filters[] = {&mine};
@@ -801,6 +895,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_fragile_one_at_the_root, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_front_end_dies, set_up, tear_down),
         cmocka_unit_test_setup_teardown(another_one_goes_on, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_root_has_moved_to_an_elder, set_up_chain,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(the_desk_has_moved_to_an_elder, set_up_chain,
+                                        tear_down),
         cmocka_unit_test(filters_of_the_program),
         cmocka_unit_test_setup_teardown(a_filter_down, set_up, tear_down),
         cmocka_unit_test(a_filter_down_fails),
