@@ -43,7 +43,7 @@ extern "C" {
  * Functions keep nothing between calls, ask neither clock nor chance, and give the same
  * bytes on every machine. They write to `out` with cop_filter_put, and return 0 or a code:
  * COP_EINVAL (a packet or parameter that is not for it, states of different parameters),
- * COP_EMALFORMED (not a state), COP_ETOOBIG, COP_ENOMEM.
+ * COP_EMALFORMED (not a state), COP_ETOOBIG, COP_ENOMEM. What a stream does then: docs/streams.md.
  */
 
 /* Grows when a table of today could be misread by a library of tomorrow, or the reverse. */
@@ -228,7 +228,8 @@ int cop_filter_fold(const struct cop_filter *filter, struct cop_buf *empty,
 /* What must be joined with `old` to get `now`. */
 int cop_filter_diff(const struct cop_filter *filter, const struct cop_buf *now,
                     const struct cop_buf *old, struct cop_buf **out);
-/* Is it a state, and one of the same type and parameters as `empty`? COP_EMALFORMED, COP_EINVAL. */
+/* Is it a state, and one of the same type and parameters as `empty`? COP_EMALFORMED, COP_EINVAL,
+ * COP_ETOOBIG: it is not. COP_EBUG, COP_ENOMEM: the filter could not say. */
 int cop_filter_check(const struct cop_filter *filter, const struct cop_buf *empty,
                      struct cop_span state);
 /* What a state says, of the type that cop_filter_output names. */

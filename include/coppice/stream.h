@@ -97,6 +97,8 @@ enum cop_stream_event_kind {
     /* A stream was opened, and this member is a back-end of it: it may give packets. `wave` is
      * the number that its first packet has, less one. */
     COP_STREAM_OPENED = 1,
+    /* It is over; `status` says why. Where a filter up has failed (T22) `bytes` are the name of it, at
+     * the member at which it did, also if that is no back-end. */
     COP_STREAM_CLOSED = 2,
     COP_STREAM_ROOM = 3, /* after COP_EAGAIN: another packet may be given */
     /* `bytes` of the front-end, to every back-end once, in order. With a filter down: what that
@@ -127,8 +129,9 @@ struct cop_stream_event {
     cop_id root;
     const void *bytes; /* borrowed */
     uint32_t length;
-    int status; /* CLOSED: why; 0: somebody closed it, or (a back-end) that is not known.
-                   DOWN: of the filter down */
+    int status; /* CLOSED: why; 0: somebody closed it, or (a back-end) that is not known;
+                   COP_ELOST: it is FRAGILE; others: what the filter up said where it failed, or
+                   COP_EBUG. DOWN: of the filter down */
 };
 /* COP_EMALFORMED. */
 int cop_stream_event(const struct cop_buf *result, struct cop_stream_event *out);
@@ -222,7 +225,9 @@ struct cop_run;
  * CLOSED, after which nothing comes. Its `status` says why: COP_EINVAL an option is not
  * possible at the root, COP_EEXIST another front-end has attached or the number was used before,
  * COP_ETOOBIG a state is too large for the way to here, COP_ELOST somebody is lost and it is
- * COP_STREAM_FRAGILE, COP_ESTATE or COP_EREMOVED the run is over.
+ * COP_STREAM_FRAGILE, COP_ESTATE or COP_EREMOVED the run is over. Where the filter fails at a
+ * member, which its log names, it is what the filter said: COP_ENOMEM, COP_ETOOBIG, COP_EINVAL,
+ * COP_EMALFORMED, or COP_EBUG if it broke its word.
  */
 typedef void cop_stream_told(void *context, struct cop_run *run, uint64_t stream,
                              const struct cop_stream_event *event);
@@ -278,6 +283,8 @@ int cop_stream_multicast(struct cop_run *run, uint64_t stream, const void *bytes
  *   COP_EAGAIN   the front-end is a whole window behind; on_stream says when there is ROOM
  *   COP_EINVAL   it is not of that type, or the filter does not take it
  *   COP_ENOENT   there is no such stream here, or not yet
+ *   COP_EBUG     the filter broke its word, or had no memory; COP_EMALFORMED, COP_ETOOBIG it said so.
+ *                The log names it. The packet was not taken, and the stream goes on
  */
 int cop_stream_send(struct cop_run *run, uint64_t stream, const void *bytes,
                     size_t length);

@@ -119,18 +119,28 @@ static int judged(int error)
     return known ? error : COP_EBUG;
 }
 
-/* Ours have tests in place of this. */
+/* Of what went wrong: whether it is the library that has no memory. Its own filters have none of
+ * their own. */
+static bool is_ours_to_bear(const struct cop_filter *filter,
+                            const struct cop__sink *sink, int error)
+{
+    return sink->is_short || (error == COP_ENOMEM && cop__filter_is_ours(filter));
+}
+
+/* Ours have tests in place of the check. */
 static int take_state(const struct cop_filter *filter, struct cop__sink *sink,
-                      int error, struct cop_buf **out)
+                      int error, bool *is_short, struct cop_buf **out)
 {
     struct cop_buf *buf;
     error = cop__sink_take(sink, judged(error), &buf);
+    *is_short = is_ours_to_bear(filter, sink, error);
     if (error)
         return error;
-    if (!cop__filter_is_ours(filter) && filter->check &&
-        filter->check(span_of(buf)) != 0) {
+    if (!cop__filter_is_ours(filter) && filter->check)
+        error = filter->check(span_of(buf));
+    if (error) {
         cop_buf_unref(buf);
-        return COP_EBUG;
+        return error == COP_ENOMEM ? error : COP_EBUG;
     }
     *out = buf;
     return 0;
@@ -146,30 +156,45 @@ static int init(const struct cop_filter *filter, const char *type, const char *p
         strlen(params) > COP_FILTER_PARAMS_MAX)
         return COP_EINVAL;
     cop__sink_init(&sink, COP_FILTER_STATE_MAX);
-    int error = take_state(filter, &sink, filter->init(type, params, &sink.out), out);
-    *is_short = sink.is_short;
-    return error;
+    int error = filter->init(type, params, &sink.out);
+    return take_state(filter, &sink, error, is_short, out);
+}
+
+int cop__filter_init(const struct cop_filter *filter, const char *type,
+                     const char *params, bool *is_short, struct cop_buf **out)
+{
+    *is_short = false;
+    return goes_down(filter) ? COP_EINVAL : init(filter, type, params, is_short, out);
 }
 
 int cop_filter_init(const struct cop_filter *filter, const char *type,
                     const char *params, struct cop_buf **out)
 {
     bool is_short;
-    return goes_down(filter) ? COP_EINVAL : init(filter, type, params, &is_short, out);
+    return cop__filter_init(filter, type, params, &is_short, out);
 }
 
-int cop_filter_lift(const struct cop_filter *filter, const struct cop_buf *empty,
-                    const struct cop_packet *packet, struct cop_buf **out)
+int cop__filter_lift(const struct cop_filter *filter, const struct cop_buf *empty,
+                     const struct cop_packet *packet, bool *is_short,
+                     struct cop_buf **out)
 {
     struct cop__sink sink;
+    *is_short = false;
     if (packet->data.length > COP_PACKET_MAX)
         return COP_ETOOBIG;
     if (goes_down(filter) || !takes(filter, packet->type) ||
         cop_type_check(packet->type, packet->data))
         return COP_EINVAL;
     cop__sink_init(&sink, COP_FILTER_STATE_MAX);
-    return take_state(filter, &sink, filter->lift(span_of(empty), packet, &sink.out),
-                      out);
+    int error = filter->lift(span_of(empty), packet, &sink.out);
+    return take_state(filter, &sink, error, is_short, out);
+}
+
+int cop_filter_lift(const struct cop_filter *filter, const struct cop_buf *empty,
+                    const struct cop_packet *packet, struct cop_buf **out)
+{
+    bool is_short;
+    return cop__filter_lift(filter, empty, packet, &is_short, out);
 }
 
 static bool is_same(const struct cop_buf *a, const struct cop_buf *b)
@@ -177,16 +202,17 @@ static bool is_same(const struct cop_buf *a, const struct cop_buf *b)
     return a->length == b->length && memcmp(a->data, b->data, a->length) == 0;
 }
 
-int cop_filter_join(const struct cop_filter *filter, struct cop_buf *a,
-                    struct cop_buf *b, struct cop_buf **out)
+int cop__filter_join(const struct cop_filter *filter, struct cop_buf *a,
+                     struct cop_buf *b, bool *is_short, struct cop_buf **out)
 {
     struct cop__sink sink;
     struct cop_buf *joined;
+    *is_short = false;
     if (goes_down(filter))
         return COP_EINVAL;
     cop__sink_init(&sink, COP_FILTER_STATE_MAX);
-    int error = take_state(filter, &sink,
-                           filter->join(span_of(a), span_of(b), &sink.out), &joined);
+    int error = filter->join(span_of(a), span_of(b), &sink.out);
+    error = take_state(filter, &sink, error, is_short, &joined);
     if (error)
         return error;
     struct cop_buf *same = is_same(joined, a) ? a : is_same(joined, b) ? b : NULL;
@@ -196,6 +222,13 @@ int cop_filter_join(const struct cop_filter *filter, struct cop_buf *a,
     }
     *out = joined;
     return 0;
+}
+
+int cop_filter_join(const struct cop_filter *filter, struct cop_buf *a,
+                    struct cop_buf *b, struct cop_buf **out)
+{
+    bool is_short;
+    return cop__filter_join(filter, a, b, &is_short, out);
 }
 
 bool cop__filter_absorb(const struct cop_filter *filter, struct cop_buf *state,
@@ -255,28 +288,39 @@ int cop_filter_diff(const struct cop_filter *filter, const struct cop_buf *now,
                     const struct cop_buf *old, struct cop_buf **out)
 {
     struct cop__sink sink;
+    bool is_short;
     if (goes_down(filter))
         return COP_EINVAL;
     cop__sink_init(&sink, COP_FILTER_STATE_MAX);
-    return take_state(filter, &sink,
-                      filter->diff(span_of(now), span_of(old), &sink.out), out);
+    int error = filter->diff(span_of(now), span_of(old), &sink.out);
+    return take_state(filter, &sink, error, &is_short, out);
+}
+
+int cop__filter_check(const struct cop_filter *filter, const struct cop_buf *empty,
+                      struct cop_span state, bool *is_short)
+{
+    struct cop__sink sink;
+    *is_short = false;
+    if (goes_down(filter))
+        return COP_EINVAL;
+    if (state.length > COP_FILTER_STATE_MAX)
+        return COP_ETOOBIG;
+    cop__sink_init(&sink, COP_FILTER_STATE_MAX);
+    int error = filter->check(state);
+    if (error)
+        error = error == COP_ENOMEM ? error : COP_EMALFORMED;
+    else /* only the filter knows where its parameters are; joining compares them */
+        error = judged(filter->join(span_of(empty), state, &sink.out));
+    *is_short = is_ours_to_bear(filter, &sink, error);
+    cop__sink_drop(&sink);
+    return *is_short ? COP_ENOMEM : error;
 }
 
 int cop_filter_check(const struct cop_filter *filter, const struct cop_buf *empty,
                      struct cop_span state)
 {
-    struct cop__sink sink;
-    if (goes_down(filter))
-        return COP_EINVAL;
-    if (state.length > COP_FILTER_STATE_MAX)
-        return COP_ETOOBIG;
-    if (filter->check(state) != 0)
-        return COP_EMALFORMED;
-    /* Only the filter knows where its parameters are; joining compares them. */
-    cop__sink_init(&sink, COP_FILTER_STATE_MAX);
-    int error = judged(filter->join(span_of(empty), state, &sink.out));
-    cop__sink_drop(&sink);
-    return error;
+    bool is_short;
+    return cop__filter_check(filter, empty, state, &is_short);
 }
 
 int cop_filter_result(const struct cop_filter *filter, const char *type,

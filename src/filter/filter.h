@@ -36,9 +36,18 @@ COP__FILTERS(COP__FILTER_DECLARE)
 bool cop__filter_is_ours(const struct cop_filter *filter);
 
 /*
- * cop_filter_ready and cop_filter_down, which also say whether it is the library that has no memory:
- * a filter says COP_ENOMEM for reasons of its own.
+ * Those of coppice/filter.h, which also say whether it is the library that has no memory: a filter
+ * of somebody else says COP_ENOMEM for reasons of its own.
  */
+int cop__filter_init(const struct cop_filter *filter, const char *type,
+                     const char *params, bool *is_short, struct cop_buf **out);
+int cop__filter_lift(const struct cop_filter *filter, const struct cop_buf *empty,
+                     const struct cop_packet *packet, bool *is_short,
+                     struct cop_buf **out);
+int cop__filter_join(const struct cop_filter *filter, struct cop_buf *a,
+                     struct cop_buf *b, bool *is_short, struct cop_buf **out);
+int cop__filter_check(const struct cop_filter *filter, const struct cop_buf *empty,
+                      struct cop_span state, bool *is_short);
 int cop__filter_ready(const struct cop_filter *filter, const char *type,
                       const char *params, bool *is_short, struct cop_buf **out);
 int cop__filter_down(const struct cop_filter *filter, const struct cop_buf *ready,

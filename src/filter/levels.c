@@ -401,28 +401,33 @@ static int diff(struct cop_span now, struct cop_span old, struct cop_filter_out 
 }
 
 /* What its filter takes, and with the parameters of its stage. */
-static bool entry_is_good(const struct cop__levels *levels, const struct entry *entry,
-                          struct cop_buf **empties)
+static int check_entry(const struct cop__levels *levels, const struct entry *entry,
+                       struct cop_buf **empties)
 {
     uint32_t at = entry->stage;
-    return (empties[at] || init_stage(levels, at, &empties[at]) == 0) &&
-           cop_filter_check(levels->stages[at].filter, empties[at], entry->bytes) == 0;
+    int error = empties[at] ? 0 : init_stage(levels, at, &empties[at]);
+    return error
+               ? error
+               : cop_filter_check(levels->stages[at].filter, empties[at], entry->bytes);
 }
 
+/* Want of memory is no word about the bytes. */
 static int check(struct cop_span bytes)
 {
     struct state state;
     struct entry entry, last = {0};
     struct cop_buf *empties[COP__LEVELS_MAX] = {0};
-    bool good = read(bytes, &state) == 0;
-    for (uint32_t i = 0; good && next(&state, &entry); i++) {
-        good = (i == 0 || compare(&last, &entry) < 0) &&
-               entry_is_good(&state.levels, &entry, empties);
+    int error = read(bytes, &state);
+    for (uint32_t i = 0; error == 0 && next(&state, &entry); i++) {
+        bool ascends = i == 0 || compare(&last, &entry) < 0;
+        error = ascends ? check_entry(&state.levels, &entry, empties) : COP_EMALFORMED;
         last = entry;
     }
     for (uint32_t i = 0; i < COP__LEVELS_MAX; i++)
         cop_buf_unref(empties[i]);
-    return good && !state.body.failed ? 0 : COP_EMALFORMED;
+    if (error == 0 && state.body.failed)
+        error = COP_EMALFORMED;
+    return error && error != COP_ENOMEM ? COP_EMALFORMED : error;
 }
 
 /* ---- closing --------------------------------------------------------------------- */

@@ -120,20 +120,36 @@ static void end_front(struct cop_run *run, struct cop__front *front)
 
 /* The node has no log. A filter that fails fails on every packet: one line a minute. */
 static void name_failed_filter(struct cop_run *run, struct cop__give *give,
-                               const struct cop_stream_event *event)
+                               const struct cop_filter *filter, uint64_t number,
+                               int status)
 {
-    struct cop_stream_info info;
     uint64_t held;
-    if (run->tcp == NULL ||
-        cop_node_stream(cop__tcp_node(run->tcp), give->stream, &info) != 0 ||
-        info.down_filter == NULL ||
-        !cop__notice_is_due(&give->failed, cop__clock_now(), &held))
+    if (!cop__notice_is_due(&give->failed, cop__clock_now(), &held))
         return;
     cop__log(&run->log, COP_LOG_WARN,
              "stream %" PRIu64 ": the filter %s failed on packet %" PRIu64
              ": %s (%" PRIu64 " more like this)",
-             give->stream, info.down_filter->name, event->wave,
-             cop_strerror(event->status), held);
+             give->stream, filter->name, number, cop_strerror(status), held);
+}
+
+static void on_failed_down(struct cop_run *run, struct cop__give *give,
+                           const struct cop_stream_event *event)
+{
+    struct cop_stream_info info;
+    if (run->tcp != NULL &&
+        cop_node_stream(cop__tcp_node(run->tcp), give->stream, &info) == 0 &&
+        info.down_filter != NULL)
+        name_failed_filter(run, give, info.down_filter, event->wave, event->status);
+}
+
+/* T22: with the stream that ends where its filter has failed; so there is one line. */
+static void name_failed_end(struct cop_run *run, uint64_t stream,
+                            const struct cop_stream_event *event)
+{
+    cop__log(&run->log, COP_LOG_WARN,
+             "stream %" PRIu64 ": closed, for the filter %.*s failed: %s", stream,
+             (int)event->length, (const char *)event->bytes,
+             cop_strerror(event->status));
 }
 
 static void tell_back_end(struct cop_run *run, uint64_t stream,
@@ -207,7 +223,7 @@ static void on_back_end(struct cop_run *run, uint64_t stream,
     if (event->kind != COP_STREAM_DOWN)
         cop__streams_wake(run);
     else if (event->status != 0)
-        name_failed_filter(run, give, event);
+        on_failed_down(run, give, event);
     tell_back_end(run, stream, event);
 }
 
@@ -220,6 +236,8 @@ void cop__run_stream(void *context, uint64_t stream, struct cop_buf *bytes)
     if (event.kind == COP_STREAM_OUTPUT || event.kind == COP_STREAM_REACHED ||
         event.kind == COP_STREAM_CLOSED || event.kind == COP_STREAM_MOVED)
         cop__desk_event(&run->streams.desk, stream, &event, bytes);
+    if (event.kind == COP_STREAM_CLOSED && event.length > 0)
+        name_failed_end(run, stream, &event);
     if (event.kind != COP_STREAM_OUTPUT && event.kind != COP_STREAM_REACHED &&
         event.kind != COP_STREAM_MOVED)
         on_back_end(run, stream, &event);
@@ -282,10 +300,13 @@ static int put(struct cop_run *run, void *argument)
                                   .bytes = packet->bytes,
                                   .length = packet->length};
     int error = cop__run_submit(run, &request);
-    if (error == COP_EAGAIN &&
-        cop_node_stream(cop__tcp_node(run->tcp), packet->stream, &info) == 0 &&
-        info.given < info.mark + info.window)
+    if (error == 0 || error == COP_ENOMEM || run->tcp == NULL ||
+        cop_node_stream(cop__tcp_node(run->tcp), packet->stream, &info) != 0)
+        return error == COP_ESTATE ? COP_ENOENT : error;
+    if (error == COP_EAGAIN && info.given < info.mark + info.window)
         give->is_hungry = run->streams.is_due = true;
+    if (error == COP_EBUG || error == COP_EMALFORMED || error == COP_ETOOBIG)
+        name_failed_filter(run, give, info.filter, info.given + 1, error);
     return error == COP_ESTATE ? COP_ENOENT : error;
 }
 

@@ -4,9 +4,11 @@
  * with it when that is another one: what it has taken, and the packets that have not come to
  * all, are kept until then.
  */
+#include "filter/filter.h"
 #include "run/parts.h"
 #include "stream/stream.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -242,10 +244,12 @@ static void hear_opened(struct cop_run *run, struct cop__front *front,
     front->sent = front->reached;
 }
 
-/* The state as a whole, from what is new in it. */
-static int join_state(struct cop__front *front, const struct cop_stream_event *event)
+/* The state as a whole, from what is new in it. A filter that fails is named. */
+static int join_state(const struct cop_run *run, struct cop__front *front,
+                      const struct cop_stream_event *event)
 {
     struct cop_buf *more = cop_buf_copy(event->bytes, event->length), *whole = NULL;
+    bool is_short = false;
     if (more == NULL)
         return COP_ENOMEM;
     if (event->whole) {
@@ -253,10 +257,15 @@ static int join_state(struct cop__front *front, const struct cop_stream_event *e
         front->state = more;
         return 0;
     }
-    int error = front->state
-                    ? cop_filter_join(front->filter, front->state, more, &whole)
-                    : COP_EMALFORMED;
+    int error = front->state ? cop__filter_join(front->filter, front->state, more,
+                                                &is_short, &whole)
+                             : COP_EMALFORMED;
     cop_buf_unref(more);
+    if (error && front->state && !is_short)
+        cop__log(&run->log, COP_LOG_WARN,
+                 "stream %" PRIu64
+                 ": the front-end here ends, for the filter %s failed: %s",
+                 front->number, front->filter->name, cop_strerror(error));
     if (error)
         return error;
     cop_buf_unref(front->state);
@@ -264,14 +273,24 @@ static int join_state(struct cop__front *front, const struct cop_stream_event *e
     return 0;
 }
 
+/* Nothing can be made of what comes: the root hears that nobody takes it any more, which closes the
+ * stream unless it is to be kept. */
+static void give_up(struct cop_run *run, struct cop__front *front, int status)
+{
+    struct cop_stream_event event = {.kind = COP_STREAM_CLOSED, .status = status};
+    tell(run, front, &event);
+    front->is_ending = true;
+    cop__streams_wake(run);
+}
+
 static void hear_output(struct cop_run *run, struct cop__front *front,
                         const struct cop_stream_event *event)
 {
-    int error = join_state(front, event);
-    if (error) {
-        cop__front_over(run, front, error);
+    int error = front->is_ending ? 0 : join_state(run, front, event);
+    if (error)
+        give_up(run, front, error);
+    if (front->is_ending)
         return;
-    }
     front->last = *event;
     front->last.whole = true;
     front->last.bytes = front->state->data;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "stream/state.h"
 
+#include "filter/filter.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -206,9 +208,11 @@ static bool read_filter(struct cop_node *node, struct cop__reader *reader,
         !(cop__stream_is_single(stream) ||
           cop__filter_is_cumulative(stream->filter, stream->type, params)))
         return false;
-    int error = cop_filter_init(stream->filter, stream->type, params, &stream->empty);
-    if (error == COP_ENOMEM)
-        cop__fail(node, error);
+    bool is_short;
+    int error = cop__filter_init(stream->filter, stream->type, params, &is_short,
+                                 &stream->empty);
+    if (is_short)
+        cop__fail(node, COP_ENOMEM);
     stream->replaces = cop__stream_is_single(stream);
     return error == 0 &&
            (!cop__filter_is_levels(stream->filter) || cop__stages_make(node, stream));

@@ -109,7 +109,7 @@ void cop__departed_write(struct cop__writer *writer, const struct cop__departed 
     }
 }
 
-bool cop__departed_read(struct cop_node *node, const struct cop__stream *stream,
+bool cop__departed_read(struct cop_node *node, struct cop__stream *stream,
                         struct cop__bytes bytes, struct cop__departed *out)
 {
     struct cop__reader reader = cop__reader(bytes.data, bytes.length);
@@ -120,8 +120,8 @@ bool cop__departed_read(struct cop_node *node, const struct cop__stream *stream,
         leaf.wave = cop__get_u64(&reader);
         struct cop__bytes state = cop__get_bytes(&reader);
         if (reader.failed ||
-            cop_filter_check(stream->filter, stream->empty,
-                             (struct cop_span){state.data, state.length})) {
+            !cop__state_check(node, stream,
+                              (struct cop_span){state.data, state.length})) {
             reader.failed = true;
             break;
         }

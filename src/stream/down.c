@@ -38,9 +38,11 @@ int cop__way_check(const struct cop_node *node,
     struct cop_buf *ready;
     if (!filter || shape_of(node, options)->kind > COP_SHAPE_CHAIN)
         return COP_EINVAL;
-    int error = cop_filter_ready(filter, type_of(options), params_of(options), &ready);
+    bool is_short;
+    int error = cop__filter_ready(filter, type_of(options), params_of(options),
+                                  &is_short, &ready);
     if (error)
-        return error == COP_ENOMEM ? error : COP_EINVAL;
+        return is_short ? COP_ENOMEM : COP_EINVAL;
     cop_buf_unref(ready);
     return 0;
 }

@@ -50,7 +50,7 @@ bool cop__stream_is_complete(const struct cop_node *node, struct cop__stream *st
 }
 
 /* The living and the departed; who is in both counts among the living. */
-static struct cop_buf *total(struct cop_node *node, const struct cop__stream *stream,
+static struct cop_buf *total(struct cop_node *node, struct cop__stream *stream,
                              uint32_t *departed)
 {
     struct cop_buf *sum = cop_buf_ref(stream->state);
@@ -89,11 +89,15 @@ void cop__front_output(struct cop_node *node, struct cop__stream *stream)
 {
     uint32_t departed;
     struct cop_buf *more = NULL;
-    if (!stream->has_front)
+    if (!stream->has_front || stream->broken)
         return;
     bool complete = cop__stream_is_complete(node, stream);
     survey(node, stream);
     struct cop_buf *now = total(node, stream, &departed);
+    if (stream->broken) {
+        cop_buf_unref(now);
+        return;
+    }
     bool whole = stream->output_whole || !stream->output || stream->replaces ||
                  cop_filter_diff(stream->filter, now, stream->output, &more) != 0;
     const struct cop_buf *said = whole ? now : more;

@@ -111,8 +111,10 @@ void cop__stream_digest(const struct cop_node *node, struct cop__digest *digest)
     const struct cop__streams *all = cop__streams(node);
     for (uint32_t i = 0; i < all->count; i++)
         digest_network(digest, all->networks[i]);
-    for (uint32_t i = 0; i < all->closed_count; i++)
-        cop__digest_word(digest, all->closed[i]);
+    for (uint32_t i = 0; i < all->closed_count; i++) {
+        cop__digest_word(digest, all->closed[i].name);
+        cop__digest_word(digest, (uint64_t)-all->closed[i].why);
+    }
 }
 
 /* ---- invariants ------------------------------------------------------------------ */

@@ -102,13 +102,13 @@ void cop__network_end(struct cop_node *node, struct cop__network *network)
 
 static size_t news_size(const struct cop__news *news)
 {
-    size_t size = 12 + news->closed_count * 8u + news->report_count * 20u;
+    size_t size = 12 + news->closed_count * COP__SIZE_closed + news->report_count * 20u;
     for (uint32_t i = 0; i < news->stream_count; i++)
         size += 4 + news->streams[i]->definition->length;
     return size;
 }
 
-/* A stream is its definition; one that is over is its number alone. */
+/* A stream is its definition; one that is over is its number, and why. */
 static struct cop_buf *write_news(struct cop_node *node, const struct cop__news *news)
 {
     struct cop_buf *buf = cop_buf_create(news_size(news));
@@ -123,8 +123,10 @@ static struct cop_buf *write_news(struct cop_node *node, const struct cop__news 
         cop__put_bytes(&writer, (struct cop__bytes){text->data, text->length});
     }
     cop__put_u32(&writer, news->closed_count);
-    for (uint32_t i = 0; i < news->closed_count; i++)
-        cop__put_u64(&writer, news->closed[i]);
+    for (uint32_t i = 0; i < news->closed_count; i++) {
+        cop__put_u64(&writer, news->closed[i].name);
+        cop__put_u32(&writer, (uint32_t)-news->closed[i].why);
+    }
     cop__put_u32(&writer, news->report_count);
     for (uint32_t i = 0; i < news->report_count; i++) {
         cop__put_u32(&writer, news->reports[i].id);
@@ -222,7 +224,7 @@ void cop__stream_announce(struct cop_node *node, struct cop__stream *stream)
                                                 .wave = stream->own.wave});
 }
 
-static void remember_closed(struct cop_node *node, uint64_t number)
+static void remember_closed(struct cop_node *node, const struct cop__closed *closed)
 {
     struct cop__streams *all = cop__streams(node);
     if (!all->closed)
@@ -235,12 +237,12 @@ static void remember_closed(struct cop_node *node, uint64_t number)
         all->closed_count--;
         memmove(all->closed, all->closed + 1, all->closed_count * sizeof *all->closed);
     }
-    all->closed[all->closed_count++] = number;
+    all->closed[all->closed_count++] = *closed;
 }
 
 /*
- * T19: who breaks off a fragile stream while it looks for a parent has nobody above to pass it on,
- * and asks nobody any more. The one it left may live, and keep its place for it for ever.
+ * T19, T22: who breaks off a stream while it looks for a parent has nobody above to pass it on, and
+ * asks nobody any more. The one it left may live, and keep its place for it for ever.
  */
 static void close_above(struct cop_node *node, const struct cop__network *network,
                         const struct cop__news *news)
@@ -250,23 +252,41 @@ static void close_above(struct cop_node *node, const struct cop__network *networ
         cop__network_say(node, network, root, news);
 }
 
+/* T22: it was here that its filter failed. */
+static bool has_failed_here(const struct cop__stream *stream)
+{
+    return stream->broken && stream->status != COP_ELOST;
+}
+
+static void tell_closed(struct cop_node *node, const struct cop__stream *stream)
+{
+    struct cop_stream_event event = {.kind = COP_STREAM_CLOSED,
+                                     .status = stream->status};
+    if (has_failed_here(stream)) {
+        event.bytes = stream->filter->name;
+        event.length = (uint32_t)strlen(stream->filter->name);
+    }
+    if (stream->is_back_end || stream->has_front || event.length > 0)
+        cop__stream_tell(node, stream, &event);
+}
+
 /* Under its number, so that this is not opened again; or under its key alone. */
 static void close_as(struct cop_node *node, struct cop__stream *stream, uint64_t name,
                      cop_id from)
 {
     struct cop__network *network = stream->network;
-    struct cop__news news = {.closed = &name, .closed_count = 1};
+    /* That somebody is lost everybody hears anyway. */
+    int why = stream->status == COP_ELOST ? 0 : stream->status;
+    struct cop__closed closed = {name, why};
+    struct cop__news news = {.closed = &closed, .closed_count = 1};
     if (!cop__stream_was_closed(node, name))
-        remember_closed(node, name);
+        remember_closed(node, &closed);
     if (node->failed)
         return;
     flood(node, network, &news, from);
-    if (cop__stream_is_fragile(stream))
+    if (cop__stream_is_fragile(stream) || why)
         close_above(node, network, &news);
-    if (stream->is_back_end || stream->has_front)
-        cop__stream_tell(node, stream,
-                         &(struct cop_stream_event){.kind = COP_STREAM_CLOSED,
-                                                    .status = stream->status});
+    tell_closed(node, stream);
     for (uint32_t i = 0; i < network->stream_count; i++) {
         if (network->streams[i] != stream)
             continue;
@@ -327,7 +347,7 @@ static bool is_refused(struct cop_node *node, const struct cop__stream *stream,
     if (!cop__stream_is_elder(rival, stream))
         return false;
     if (!cop__stream_was_closed(node, stream->key))
-        remember_closed(node, stream->key);
+        remember_closed(node, &(struct cop__closed){.name = stream->key});
     struct cop_buf *news = cop__network_news(node, rival->network, false);
     if (news)
         send_news(node, rival->network->number, from, news, 0);
@@ -357,6 +377,27 @@ static void hear_stream(struct cop_node *node, uint64_t number, struct cop__byte
         cop__stream_free(node, stream);
 }
 
+static void hear_closed(struct cop_node *node, const struct cop__closed *closed,
+                        cop_id from)
+{
+    struct cop__stream *stream = cop__stream_find(node, closed->name);
+    /* T1: it gives way to an elder that is here, and to nothing else. Who closed it may tell
+     * of that one in another frame, or not at all: it may be gone. */
+    if (!stream && cop__stream_named(node, closed->name))
+        return;
+    if (!stream) {
+        if (!cop__stream_was_closed(node, closed->name))
+            remember_closed(node, closed);
+        return;
+    }
+    if (!stream->broken)
+        stream->status = closed->why;
+    /* Its front-end is here, and has not closed it (T19). */
+    if (stream->status == 0 && stream->has_front && cop__stream_is_fragile(stream))
+        stream->status = COP_ELOST;
+    cop__network_close(node, stream, from);
+}
+
 static void hear_streams(struct cop_node *node, uint64_t number,
                          struct cop__reader *reader, cop_id from)
 {
@@ -368,21 +409,13 @@ static void hear_streams(struct cop_node *node, uint64_t number,
     }
     count = cop__get_u32(reader);
     for (uint32_t i = 0; i < count && !reader->failed && !node->failed; i++) {
-        uint64_t closed = cop__get_u64(reader);
-        struct cop__stream *stream = cop__stream_find(node, closed);
-        if (reader->failed || closed == 0)
-            break;
-        /* T1: it gives way to an elder that is here, and to nothing else. Who closed it may tell
-         * of that one in another frame, or not at all: it may be gone. */
-        if (!stream && cop__stream_named(node, closed))
-            continue;
-        /* Its front-end is here, and has not closed it (T19). */
-        if (stream && stream->has_front && cop__stream_is_fragile(stream))
-            stream->status = COP_ELOST;
-        if (stream)
-            cop__network_close(node, stream, from);
-        else if (!cop__stream_was_closed(node, closed))
-            remember_closed(node, closed);
+        struct cop__closed closed = {.name = cop__get_u64(reader)};
+        uint32_t why = cop__get_u32(reader);
+        if (closed.name == 0 || why > INT16_MAX)
+            reader->failed = true;
+        closed.why = -(int)(why & INT16_MAX);
+        if (!reader->failed)
+            hear_closed(node, &closed, from);
     }
 }
 

@@ -29,25 +29,59 @@ void cop__slot_fini(struct cop__stream_slot *slot)
     *slot = (struct cop__stream_slot){0};
 }
 
-void cop__state_join(struct cop_node *node, const struct cop__stream *stream,
+/* ---- calls of the filter (T22) --------------------------------------------------- */
+
+void cop__stream_break(struct cop_node *node, struct cop__stream *stream, int status)
+{
+    if (!stream->broken)
+        stream->status = status;
+    stream->broken = true;
+    cop__timer_set(node, &stream->timer, node->now);
+}
+
+/* What a filter says is its own affair, and that of its stream, but for want of memory here. */
+static void on_failure(struct cop_node *node, struct cop__stream *stream, bool is_short,
+                       int error)
+{
+    if (is_short)
+        cop__fail(node, COP_ENOMEM);
+    else
+        cop__stream_break(node, stream, error);
+}
+
+void cop__state_join(struct cop_node *node, struct cop__stream *stream,
                      struct cop_buf **state, struct cop_buf *with)
 {
     struct cop_buf *sum;
+    bool is_short = false;
     int error = 0;
-    if (cop__filter_absorb(stream->filter, *state, with))
+    if (stream->broken || cop__filter_absorb(stream->filter, *state, with))
         return;
     if (*state == stream->empty)
         sum = cop_buf_ref(with); /* what any filter would make of the two */
     else
-        error = cop_filter_join(stream->filter, *state, with, &sum);
+        error = cop__filter_join(stream->filter, *state, with, &is_short, &sum);
     if (error) {
-        /* A filter that breaks its word is an error of this process, not of a peer. */
-        cop__fail(node, error);
+        on_failure(node, stream, is_short, error);
         return;
     }
     cop_buf_unref(*state);
     *state = sum;
 }
+
+bool cop__state_check(struct cop_node *node, struct cop__stream *stream,
+                      struct cop_span state)
+{
+    bool is_short;
+    int error = cop__filter_check(stream->filter, stream->empty, state, &is_short);
+    bool is_of_peer =
+        error == COP_EMALFORMED || error == COP_EINVAL || error == COP_ETOOBIG;
+    if (error && !is_of_peer)
+        on_failure(node, stream, is_short, error);
+    return error == 0;
+}
+
+/* ---- slots ----------------------------------------------------------------------- */
 
 static uint32_t place(const struct cop__stream *stream, cop_id id)
 {
@@ -69,13 +103,6 @@ struct cop__stream_slot *cop__slot_find(const struct cop__stream *stream, cop_id
                                                                  : NULL;
 }
 
-/* T19: what somebody missed nobody has kept, even if it comes back. */
-static void break_off(struct cop_node *node, struct cop__stream *stream)
-{
-    stream->broken = true;
-    cop__timer_set(node, &stream->timer, node->now);
-}
-
 struct cop__stream_slot *cop__slot_add(struct cop_node *node,
                                        struct cop__stream *stream,
                                        const struct cop__stream_child *child)
@@ -90,8 +117,9 @@ struct cop__stream_slot *cop__slot_add(struct cop_node *node,
         stream->slots = grown;
         stream->slot_capacity = capacity;
     }
+    /* T19: what somebody missed nobody has kept, even if it comes back. */
     if (cop__stream_is_fragile(stream) && stream->down > 0)
-        break_off(node, stream);
+        cop__stream_break(node, stream, COP_ELOST);
     uint32_t at = place(stream, child->id);
     memmove(stream->slots + at + 1, stream->slots + at,
             (stream->slot_count - at) * sizeof *stream->slots);
@@ -140,7 +168,7 @@ void cop__slot_drop(struct cop_node *node, struct cop__stream *stream, cop_id id
         return;
     struct cop__stream_slot slot = *found;
     if (cop__stream_is_fragile(stream))
-        break_off(node, stream);
+        cop__stream_break(node, stream, COP_ELOST);
     stream->slot_count--;
     memmove(found, found + 1,
             (size_t)(stream->slots + stream->slot_count - found) * sizeof *found);
@@ -219,7 +247,7 @@ static bool append(struct cop_node *node, struct cop__stream_slot *slot,
 }
 
 /* The packets of the next wave: with those before them, or (T17, T20) instead of them. */
-static void take_in(struct cop_node *node, const struct cop__stream *stream,
+static void take_in(struct cop_node *node, struct cop__stream *stream,
                     const struct cop__stream_slot *slot, struct cop_buf **state,
                     struct cop_buf *with)
 {

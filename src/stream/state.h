@@ -82,7 +82,7 @@ void cop__departed_drop(struct cop__departed *set, uint32_t at);
 size_t cop__departed_size(const struct cop__departed *set);
 void cop__departed_write(struct cop__writer *writer, const struct cop__departed *set);
 struct cop__stream;
-bool cop__departed_read(struct cop_node *node, const struct cop__stream *stream,
+bool cop__departed_read(struct cop_node *node, struct cop__stream *stream,
                         struct cop__bytes bytes, struct cop__departed *out);
 /* Takes one life out of the set; without state: it was not in it. To be unreferenced. */
 struct cop__gone_leaf cop__departed_take(struct cop__departed *set, cop_id leaf,
@@ -173,7 +173,7 @@ struct cop__stream {
     bool made;   /* there was a first one */
     bool forced; /* SYNC_TIMEOUT: it is over */
     bool lean;   /* FRAGILE: slots have less than the state (T19) */
-    bool broken; /* and that is missing now: it is about to be closed */
+    bool broken; /* that is missing, or the filter failed: it is about to be closed */
     int status;  /* why it is closed */
     bool dirty;  /* slots came, went or were replaced: the next is whole */
     bool silent; /* nothing has been said to the present parent */
@@ -280,11 +280,17 @@ struct cop__network {
     uint32_t stream_count, stream_capacity;
 };
 
+/* A stream that is over: its number, or the key of one that was not to be (T1). */
+struct cop__closed {
+    uint64_t name;
+    int why; /* what its filter said (T22); 0: somebody closed it */
+};
+#define COP__SIZE_closed 12u
+
 struct cop__streams {
     struct cop__network **networks; /* by number */
     uint32_t count, capacity;
-    /* Of streams that are over, oldest first: numbers, and keys of those which were not to be. */
-    uint64_t *closed;
+    struct cop__closed *closed; /* oldest first */
     uint32_t closed_count;
     bool moved;     /* the view is another one */
     bool disturbed; /* somebody may be lost */
@@ -374,7 +380,7 @@ void cop__network_close(struct cop_node *node, struct cop__stream *stream, cop_i
 struct cop__news {
     struct cop__stream *const *streams;
     uint32_t stream_count;
-    const uint64_t *closed;
+    const struct cop__closed *closed;
     uint32_t closed_count;
     const struct cop__report *reports;
     uint32_t report_count;
@@ -484,9 +490,15 @@ uint64_t cop__slot_next(const struct cop__stream_slot *slot, uint64_t wave);
 void cop__slot_apply(struct cop_node *node, struct cop__stream *stream,
                      struct cop__stream_slot *slot, uint64_t wave,
                      struct cop_buf **sum);
-/* `*state` becomes the join of both. */
-void cop__state_join(struct cop_node *node, const struct cop__stream *stream,
+/* It cannot go on: nothing more comes of it, and in a step of its own it is closed (T19, T22). */
+void cop__stream_break(struct cop_node *node, struct cop__stream *stream, int status);
+/* `*state` becomes the join of both. A filter that fails breaks the stream. */
+void cop__state_join(struct cop_node *node, struct cop__stream *stream,
                      struct cop_buf **state, struct cop_buf *with);
+/* Is it a state of this stream? False: somebody sent what is none; or the filter has failed, and
+ * then the stream is broken; or no memory. */
+bool cop__state_check(struct cop_node *node, struct cop__stream *stream,
+                      struct cop_span state);
 
 /* ---- wave.c ---------------------------------------------------------------------- */
 

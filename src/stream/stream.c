@@ -40,7 +40,7 @@ bool cop__stream_was_closed(const struct cop_node *node, uint64_t number)
 {
     const struct cop__streams *all = cop__streams(node);
     for (uint32_t i = 0; i < all->closed_count; i++)
-        if (all->closed[i] == number)
+        if (all->closed[i].name == number)
             return true;
     return false;
 }

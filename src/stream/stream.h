@@ -6,7 +6,7 @@
 
 /*
  * Streams over trees that mend themselves: states go up and are joined, an orphan finds a
- * parent alone and sends the whole of its state (rules T1-T21 of docs/PROTOCOL.md).
+ * parent alone and sends the whole of its state (rules T1-T22 of docs/PROTOCOL.md).
  */
 extern const struct cop__layer cop__stream_layer;
 

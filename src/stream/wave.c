@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "stream/state.h"
 
+#include "filter/filter.h"
 #include "roster/roster.h"
 
 #include <string.h>
@@ -250,24 +251,19 @@ static bool must_fold(struct cop__stream *stream, uint64_t wave)
 static void slim(struct cop_node *node, struct cop__stream *stream, uint64_t wave)
 {
     bool folds = must_fold(stream, wave);
-    stream->broken = stream->broken || (folds && stream->lean);
+    if (folds && stream->lean)
+        cop__stream_break(node, stream, COP_ELOST);
     stream->lean = !folds && !stream->replaces;
-    if (stream->broken)
-        cop__timer_set(node, &stream->timer, node->now);
 }
 
-static void make(struct cop_node *node, struct cop__stream *stream, uint64_t wave)
+/* The state becomes that of this wave; whole waves that waited make the stream dirty. */
+static void join_all(struct cop_node *node, struct cop__stream *stream, uint64_t wave)
 {
-    if (cop__stream_is_fragile(stream))
-        slim(node, stream, wave);
-    if (stream->broken)
-        return;
-    struct cop_buf *old = cop_buf_ref(stream->state), *sum = cop_buf_ref(stream->empty);
+    struct cop_buf *sum = cop_buf_ref(stream->empty);
     struct cop__stream_slot *slot;
     for (uint32_t i = 0; (slot = source(stream, i)) != NULL && !node->failed; i++)
         cop__slot_apply(node, stream, slot, wave, &sum);
-    bool whole = stream->dirty;
-    if (whole) {
+    if (stream->dirty) {
         fold(node, stream);
         stream->output_whole = true;
     } else if (stream->replaces) {
@@ -281,6 +277,22 @@ static void make(struct cop_node *node, struct cop__stream *stream, uint64_t wav
     }
     if (stream->stages && !node->failed)
         cop__stages_close(node, stream);
+    cop_buf_unref(sum);
+}
+
+static void make(struct cop_node *node, struct cop__stream *stream, uint64_t wave)
+{
+    if (cop__stream_is_fragile(stream))
+        slim(node, stream, wave);
+    if (stream->broken)
+        return;
+    struct cop_buf *old = cop_buf_ref(stream->state);
+    join_all(node, stream, wave);
+    if (stream->broken) {
+        cop_buf_unref(old);
+        return; /* T22: nobody is told of what is not all of it */
+    }
+    bool whole = stream->dirty;
     stream->dirty = stream->forced = false;
     stream->made = true;
     stream->wave = wave;
@@ -289,7 +301,6 @@ static void make(struct cop_node *node, struct cop__stream *stream, uint64_t wav
     if (!node->failed)
         send_on(node, stream, old, whole);
     cop_buf_unref(old);
-    cop_buf_unref(sum);
     COP__COUNT(node, stream_waves);
 }
 
@@ -327,7 +338,6 @@ void cop__stream_timer(struct cop_node *node, struct cop__node_timer *timer)
 {
     struct cop__stream *stream = (struct cop__stream *)(void *)timer;
     if (stream->broken) {
-        stream->status = COP_ELOST;
         cop__network_close(node, stream, COP_ID_NONE);
         return;
     }
@@ -349,7 +359,8 @@ void cop__stream_restate(struct cop_node *node, struct cop__stream *stream)
 {
     stream->silent = true;
     stream->got_said = 0;
-    if (stream->made && stream->network->adopted && !waits_for_first(stream))
+    if (stream->made && !stream->broken && stream->network->adopted &&
+        !waits_for_first(stream))
         send_wave(node, stream, stream->state, true);
     cop__stream_got(node, stream);
 }
@@ -374,11 +385,14 @@ int cop__stream_put(struct cop_node *node, struct cop__stream *stream,
         .data = {request->bytes, request->length},
     };
     struct cop__pending pending = {.wave = top + 1};
-    int error = cop_filter_lift(stream->filter, stream->empty, &packet, &pending.state);
-    if (error == COP_ENOMEM)
-        cop__fail(node, error);
+    bool is_short;
+    int error = cop__filter_lift(stream->filter, stream->empty, &packet, &is_short,
+                                 &pending.state);
+    if (is_short)
+        cop__fail(node, COP_ENOMEM);
+    /* T22: the packet is not taken. A step says COP_ENOMEM of nothing but its node. */
     if (error)
-        return error;
+        return error == COP_ENOMEM ? COP_EBUG : error;
     cop__slot_push(node, stream, &stream->own, &pending);
     cop__stream_advance(node, stream);
     if (!node->failed)
@@ -406,7 +420,7 @@ static bool read_rest(const struct cop__msg_wave *message, struct rest *out)
     return out->departed.length == 0 || message->flags & (WHOLE | VALUED);
 }
 
-static bool read_wave(struct cop_node *node, const struct cop__stream *stream,
+static bool read_wave(struct cop_node *node, struct cop__stream *stream,
                       const struct cop__msg_wave *message, const struct rest *rest,
                       struct cop__pending *out)
 {
@@ -419,7 +433,7 @@ static bool read_wave(struct cop_node *node, const struct cop__stream *stream,
         .doubled = message->flags & DOUBLED,
     };
     if (message->flags > FLAGS_ALL || message->wave >= UINT64_MAX - 1 ||
-        cop_filter_check(stream->filter, stream->empty, state) ||
+        !cop__state_check(node, stream, state) ||
         !cop__lives_read(node, rest->cover, &out->cover))
         return false;
     if (!cop__departed_read(node, stream, rest->departed, &out->departed)) {
@@ -455,7 +469,8 @@ void cop__on_wave(struct cop_node *node, const struct cop_frame *frame)
             cop__detach_send(node, stream->network->number, header->sender,
                              rest.number);
     } else if (!read_wave(node, stream, &message, &rest, &pending)) {
-        COP__COUNT(node, ignored_malformed);
+        if (!stream->broken)
+            COP__COUNT(node, ignored_malformed);
     } else if (!node->failed) {
         pending.value = cop__departed_take(&pending.departed, header->sender,
                                            header->sender_incarnation);

@@ -50,6 +50,16 @@ struct solo *solo_create_guarded(uint32_t n, uint32_t guard)
     return create(n, &(struct cop_config){.quorum = COP_QUORUM_NONE, .guard = guard});
 }
 
+struct solo *solo_create_filtering(uint32_t n, cop_id self,
+                                   const struct cop_filter *const *filters,
+                                   uint32_t count)
+{
+    return create(n, &(struct cop_config){.self = self,
+                                          .quorum = COP_QUORUM_MAJORITY,
+                                          .filters = filters,
+                                          .filter_count = count});
+}
+
 void solo_forget(struct solo *solo)
 {
     for (uint32_t i = 0; i < solo->item_count; i++)

@@ -30,6 +30,10 @@ struct solo *solo_create_named(uint32_t n, cop_id self, const cop_id *ids,
                                uint32_t count);
 /* Member 0, with a guard (V17), and nothing else in its way. */
 struct solo *solo_create_guarded(uint32_t n, uint32_t guard);
+/* With filters of its own; the rest as by default. */
+struct solo *solo_create_filtering(uint32_t n, cop_id self,
+                                   const struct cop_filter *const *filters,
+                                   uint32_t count);
 void solo_destroy(struct solo *solo);
 int solo_event(struct solo *solo, struct cop_event *event);
 /* Lets time pass, with a TICK at each deadline on the way. */

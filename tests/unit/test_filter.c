@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/random.h"
+#include "failing_alloc.h"
 #include "filter/filter.h"
 
 #include <setjmp.h>
@@ -554,7 +555,7 @@ static void test_states_of_other_parameters_are_refused(void **state)
 }
 
 /* A filter of somebody else, with a mind of its own. */
-static enum { HONEST, NOT_A_STATE, ODD_CODE, ENDLESS, OTHER_TYPE } manner;
+static enum { HONEST, NOT_A_STATE, ODD_CODE, ENDLESS, OTHER_TYPE, SHORT } manner;
 
 static int own_init(const char *type, const char *params, struct cop_filter_out *out)
 {
@@ -574,6 +575,8 @@ static int own_join(struct cop_span a, struct cop_span b, struct cop_filter_out 
     (void)b;
     if (manner == ODD_CODE)
         return 42;
+    if (manner == SHORT)
+        return COP_ENOMEM;
     if (manner == NOT_A_STATE)
         return cop_filter_put(out, "x", 1);
     while (manner == ENDLESS && out->error == 0)
@@ -592,13 +595,14 @@ static int own_result(struct cop_span state, struct cop_filter_out *out)
     return cop_filter_put(out, "12345678", manner == OTHER_TYPE ? 7 : 8);
 }
 
+static const struct cop_filter own_filter = {
+    COP_FILTER_ABI, 0,        "own",    "mine",   "own/1",   "any",      "u64", NULL,
+    own_init,       own_lift, own_join, own_join, own_check, own_result, NULL,  NULL};
+
 static void test_a_filter_that_lies_is_contained(void **state)
 {
     (void)state;
-    struct cop_filter own = {COP_FILTER_ABI, 0,          "own",    "mine",
-                             "own/1",        "any",      "u64",    NULL,
-                             own_init,       own_lift,   own_join, own_join,
-                             own_check,      own_result, NULL,     NULL};
+    struct cop_filter own = own_filter;
     struct cop_buf *empty, *out = NULL;
     assert_int_equal(cop_filter_valid(&own, NULL), 0);
     assert_int_equal(cop_filter_init(&own, "text", "", &empty), 0);
@@ -614,6 +618,82 @@ static void test_a_filter_that_lies_is_contained(void **state)
     assert_int_equal(cop_filter_join(&own, empty, empty, &out), COP_ETOOBIG);
     manner = OTHER_TYPE;
     assert_int_equal(cop_filter_result(&own, "text", empty, &out), COP_EBUG);
+    manner = HONEST;
+    cop_buf_unref(empty);
+}
+
+/* Who has no memory: a filter of somebody else, which may say so for reasons of its own, or the
+ * library, of which all filters in it are. `function` is one of lift, join and check. */
+static int call(const struct cop_filter *filter, const struct cop_packet *packet,
+                struct cop_buf *empty, struct cop_buf *of, int function, bool *is_short)
+{
+    struct cop_buf *out = NULL;
+    int error = 0;
+    if (function == 0)
+        error = cop__filter_lift(filter, empty, packet, is_short, &out);
+    else if (function == 1)
+        error = cop__filter_join(filter, of, of, is_short, &out);
+    else
+        error = cop__filter_check(filter, empty,
+                                  (struct cop_span){of->data, of->length}, is_short);
+    cop_buf_unref(out);
+    return error;
+}
+
+static void test_whose_memory_it_is(void **state)
+{
+    (void)state;
+    static const uint64_t words[] = {1, 2, 4};
+    static const struct {
+        const char *name, *type, *params;
+        const void *bytes;
+        uint32_t length;
+    } cases[] = {
+        {NULL, "u64", "", words, 8},         {"sum", "u64", "", words, 8},
+        {"union", "u64[]", "", words, 24},   {"quantiles", "u64[]", "", words, 24},
+        {"stacks", "text", "", "a;b\nc", 5}, {"levels", "u64", "sum@1,max", words, 8}};
+    bool is_short;
+    manner = HONEST;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct cop_filter *filter =
+            cases[i].name ? cop_filter_find(cases[i].name) : &own_filter;
+        struct cop_packet packet = {
+            cases[i].type, 0, 1, {cases[i].bytes, cases[i].length}};
+        struct cop_buf *empty, *of;
+        assert_int_equal(
+            cop__filter_init(filter, cases[i].type, cases[i].params, &is_short, &empty),
+            0);
+        assert_int_equal(cop_filter_lift(filter, empty, &packet, &of), 0);
+        for (int function = 0; function < 3; function++) {
+            bool was_hit = true;
+            for (size_t n = 0; was_hit; n++) {
+                failing_alloc_after(n);
+                int error = call(filter, &packet, empty, of, function, &is_short);
+                failing_alloc_off();
+                was_hit = failing_alloc_hit();
+                assert_int_equal(error, was_hit ? COP_ENOMEM : 0);
+                assert_int_equal(is_short, was_hit);
+            }
+        }
+        cop_buf_unref(empty);
+        cop_buf_unref(of);
+    }
+}
+
+static void test_a_filter_without_memory(void **state)
+{
+    (void)state;
+    bool is_short;
+    struct cop_buf *empty;
+    struct cop_packet packet = {"u64", 0, 1, {(const uint8_t *)"12345678", 8}};
+    manner = HONEST;
+    assert_int_equal(cop_filter_init(&own_filter, "u64", "", &empty), 0);
+    manner = SHORT;
+    for (int function = 1; function < 3; function++) {
+        assert_int_equal(call(&own_filter, &packet, empty, empty, function, &is_short),
+                         COP_ENOMEM);
+        assert_false(is_short);
+    }
     manner = HONEST;
     cop_buf_unref(empty);
 }
@@ -773,6 +853,8 @@ int main(void)
         cmocka_unit_test(test_parameters_are_judged),
         cmocka_unit_test(test_states_of_other_parameters_are_refused),
         cmocka_unit_test(test_a_filter_that_lies_is_contained),
+        cmocka_unit_test(test_whose_memory_it_is),
+        cmocka_unit_test(test_a_filter_without_memory),
         cmocka_unit_test(test_tables_are_judged),
         cmocka_unit_test(test_a_longer_way_to_write_a_number_is_refused),
         cmocka_unit_test(test_fold_of_many),

@@ -66,7 +66,7 @@ static void give(struct cop_run *run, struct giver *giver)
         int error = cop_stream_send(run, giver->stream, &value, sizeof value);
         if (error == COP_EAGAIN)
             giver->turned_away++;
-        else
+        else if (error != COP_ENOENT) /* it is over, and is about to be told */
             assert_int_equal(error, 0);
         if (error)
             return;
@@ -80,6 +80,12 @@ static void on_stream(void *context, struct cop_run *run, uint64_t stream,
     struct player *player = context;
     struct giver *giver = &givers[player - world->players];
     if (event->kind == COP_STREAM_OPENED) {
+        struct cop_stream_info info;
+        /* Of another one of this number (T1), which may have taken packets before this was told. */
+        bool has_taken =
+            cop_stream_info(run, stream, &info) == 0 && info.given > event->wave;
+        giver->given = has_taken ? info.given : 0;
+        giver->down[0] = '\0';
         giver->opened++;
         giver->stream = stream;
         giver->begins = event->wave;
@@ -90,6 +96,7 @@ static void on_stream(void *context, struct cop_run *run, uint64_t stream,
     } else if (event->kind == COP_STREAM_DOWN) {
         strncat(giver->down, event->length ? event->bytes : "", event->length);
         giver->down_why = event->status;
+        return;
     }
     give(run, giver);
 }
@@ -370,6 +377,93 @@ static void another_one_goes_on(void **state)
     assert_int_equal(takers[1].sum, former->sum);
 }
 
+/* ---- two under one number (T1) --------------------------------------------------- */
+
+#define TWICE 77u
+
+/* Nobody is suspected who only sleeps, and neighbours are connected, and no others. */
+static int set_up_chain(void **state)
+{
+    memset(givers, 0, sizeof givers);
+    memset(takers, 0, sizeof takers);
+    is_single = false;
+    world = runs_create();
+    for (uint32_t i = 0; i < MEMBERS; i++) {
+        struct cop_settings settings = runs_settings(world, i, MEMBERS);
+        settings.on_stream = on_stream;
+        settings.detector = "connection";
+        settings.shape = "chain";
+        givers[i].most = WAVES;
+        runs_start(world, i, &settings);
+    }
+    runs_until(world, all_are_members);
+    *state = world;
+    return 0;
+}
+
+static bool has_heard(struct runs *runs, uint32_t i)
+{
+    struct cop_stream_info info;
+    return cop_stream_info(runs->players[i].run, TWICE, &info) == 0;
+}
+
+static bool three_has_heard(struct runs *runs) { return has_heard(runs, 3); }
+
+static bool all_have_reached(struct runs *runs)
+{
+    return has_reached(runs) && all_are_in(runs);
+}
+
+/*
+ * Of a stream that the root had opened only 3 has heard when the root dies, and the next one with
+ * it. The front-end that takes it over has not, and neither has the root to which it then says its
+ * own plan. 3 tells that root of the elder, which takes the place of what it had: the front-end is
+ * moved there, with the packets that have not come to all.
+ */
+static void it_was_there_before(struct runs *runs, uint32_t front)
+{
+    struct cop_stats stats;
+    struct cop_stream_options options = sums;
+    options.number = TWICE;
+    options.flags = COP_STREAM_KEEP | COP_STREAM_WITHDRAW;
+    assert_int_equal(cop_shape_make(COP_SHAPE_FLAT, 0, &options.shape), 0);
+    open_at(runs, 0, &options, &takers[1]);
+    runs->players[1].is_asleep = true;
+    runs->players[2].is_asleep = runs->players[4].is_asleep = true;
+    runs_until(runs, three_has_heard);
+    struct cop_run *run = runs->players[front].run;
+    open_at(runs, front, &options, &takers[0]);
+    assert_false(has_heard(runs, 2) || has_heard(runs, 4));
+    assert_int_equal(cop_stream_multicast(run, TWICE, "a", 1), 0);
+    assert_int_equal(cop_stream_multicast(run, TWICE, "bc", 2), 0);
+    runs_free(runs, 0);
+    runs_free(runs, 1);
+    runs->players[2].is_asleep = runs->players[4].is_asleep = false;
+    runs_until(runs, all_are_in);
+    assert_int_equal(cop_stream_multicast(run, TWICE, "d", 1), 0);
+    runs_until(runs, all_have_reached);
+    assert_int_equal(takers[0].sum, sum_of(2, WAVES));
+    assert_int_equal(takers[0].covered, 3);
+    assert_int_equal(takers[0].closed, 0);
+    for (uint32_t i = 2; i < MEMBERS; i++)
+        assert_string_equal(givers[i].down, "abcd");
+    assert_int_equal(givers[3].opened, 1);
+    assert_int_equal(cop_counters(runs->players[2].run, &stats, sizeof stats), 0);
+    assert_int_equal(stats.stream_stillborn, 1);
+}
+
+static void the_root_has_moved_to_an_elder(void **state)
+{
+    it_was_there_before(*state, 2);
+}
+
+static void the_desk_has_moved_to_an_elder(void **state)
+{
+    it_was_there_before(*state, 4);
+}
+
+/* ---- filters of the program ------------------------------------------------------ */
+
 static struct cop_filter mine;
 static const struct cop_filter *const filters[] = {&mine};
 
@@ -532,6 +626,145 @@ static void a_filter_down_has_no_memory(void **state)
     it_fails(be_short, COP_ENOMEM);
 }
 
+/* ---- filters up that are wrong --------------------------------------------------- */
+
+static struct cop_filter tables[MEMBERS]; /* each its own, under one name */
+static const struct cop_filter *lists[MEMBERS];
+static bool is_short;
+
+static int join_or_fail(struct cop_span a, struct cop_span b,
+                        struct cop_filter_out *out)
+{
+    return is_short ? COP_ENOMEM : cop_filter_find("sum")->join(a, b, out);
+}
+
+static int lift_or_fail(struct cop_span empty, const struct cop_packet *packet,
+                        struct cop_filter_out *out)
+{
+    return is_short ? COP_ENOMEM : cop_filter_find("sum")->lift(empty, packet, out);
+}
+
+static int set_up_filters(void **state)
+{
+    memset(givers, 0, sizeof givers);
+    memset(takers, 0, sizeof takers);
+    is_single = is_short = false;
+    lines = 0;
+    world = runs_create();
+    for (uint32_t i = 0; i < MEMBERS; i++) {
+        struct cop_settings settings = runs_settings(world, i, MEMBERS);
+        tables[i] = *cop_filter_find("sum");
+        tables[i].name = "mine";
+        lists[i] = &tables[i];
+        settings.filters = &lists[i];
+        settings.filter_count = 1;
+        settings.on_stream = on_stream;
+        settings.on_log = on_log;
+        settings.log_level = COP_LOG_WARN;
+        settings.detector = "connection";
+        givers[i].most = WAVES / 2;
+        runs_start(world, i, &settings);
+    }
+    runs_until(world, all_are_members);
+    *state = world;
+    return 0;
+}
+
+static void give_all(struct runs *runs, uint64_t most)
+{
+    for (uint32_t i = 0; i < MEMBERS; i++) {
+        givers[i].most = most;
+        give(runs->players[i].run, &givers[i]);
+    }
+}
+
+/* All are members as before, and another stream of the same front-end goes on. */
+static void only_the_stream_has_ended(struct runs *runs, uint32_t front)
+{
+    assert_non_null(strstr(logged, "the filter mine failed"));
+    assert_int_equal(lines, 1);
+    assert_true(all_are_members(runs));
+    memset(givers, 0, sizeof givers);
+    takers[0] = (struct taker){0};
+    for (uint32_t i = 0; i < MEMBERS; i++)
+        givers[i].most = WAVES;
+    open_at(runs, front, &sums, &takers[0]);
+    runs_until(runs, all_are_in);
+    assert_int_equal(takers[0].sum, sum_of(0, WAVES));
+}
+
+/* T22: at one member, with others below and above it. All hear why, and that one names it. */
+static void a_filter_up_has_no_memory(void **state)
+{
+    struct runs *runs = *state;
+    struct cop_stream_options options = sums;
+    options.filter = "mine";
+    tables[1].join = join_or_fail;
+    open_at(runs, 3, &options, &takers[0]);
+    runs_until(runs, half_is_in);
+    is_short = true;
+    give_all(runs, WAVES);
+    runs_until(runs, is_refused);
+    assert_int_equal(takers[0].why, COP_ENOMEM);
+    runs_until(runs, all_are_closed);
+    for (uint32_t i = 0; i < MEMBERS; i++)
+        assert_int_equal(givers[i].why, COP_ENOMEM);
+    assert_non_null(strstr(logged, cop_strerror(COP_ENOMEM)));
+    only_the_stream_has_ended(runs, 3);
+}
+
+static bool nothing_is_in(struct runs *runs)
+{
+    (void)runs;
+    return takers[0].complete && takers[0].wave == 0;
+}
+
+/* Only in what the front-end makes of outputs, for its member has nobody below it, and joins nothing
+ * to a first packet: it ends, and nobody is kept waiting for it. */
+static void the_filter_of_a_front_end_fails(void **state)
+{
+    struct runs *runs = *state;
+    struct cop_stream_options options = sums;
+    options.filter = "mine";
+    tables[4].join = join_or_fail;
+    for (uint32_t i = 0; i < MEMBERS; i++)
+        givers[i].most = 0;
+    open_at(runs, 4, &options, &takers[0]);
+    runs_until(runs, nothing_is_in);
+    is_short = true;
+    give_all(runs, 1);
+    runs_until(runs, is_refused);
+    assert_int_equal(takers[0].why, COP_ENOMEM);
+    runs_until(runs, all_are_closed);
+    assert_int_equal(takers[0].closed, 1);
+    for (uint32_t i = 0; i < MEMBERS; i++)
+        assert_int_equal(givers[i].why, 0);
+    only_the_stream_has_ended(runs, 4);
+}
+
+/* A packet on which it fails is not taken, and that is all. */
+static void the_filter_fails_on_a_packet(void **state)
+{
+    struct runs *runs = *state;
+    struct cop_run *run = runs->players[2].run;
+    struct cop_stream_options options = sums;
+    uint64_t value = 7;
+    options.filter = "mine";
+    tables[2].lift = lift_or_fail;
+    open_at(runs, 3, &options, &takers[0]);
+    runs_until(runs, half_is_in);
+    is_short = true;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(cop_stream_send(run, takers[0].stream, &value, 8), COP_EBUG);
+    assert_non_null(strstr(logged, "the filter mine failed on packet 11:"));
+    assert_int_equal(lines, 1);
+    is_short = false;
+    give_all(runs, WAVES);
+    runs_until(runs, all_are_in);
+    assert_int_equal(takers[0].sum, sum_of(0, WAVES));
+    assert_int_equal(lines, 1);
+}
+
 static void what_cannot_be(void **state)
 {
     struct runs *runs = *state;
@@ -662,10 +895,20 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_fragile_one_at_the_root, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_front_end_dies, set_up, tear_down),
         cmocka_unit_test_setup_teardown(another_one_goes_on, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_root_has_moved_to_an_elder, set_up_chain,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(the_desk_has_moved_to_an_elder, set_up_chain,
+                                        tear_down),
         cmocka_unit_test(filters_of_the_program),
         cmocka_unit_test_setup_teardown(a_filter_down, set_up, tear_down),
         cmocka_unit_test(a_filter_down_fails),
         cmocka_unit_test(a_filter_down_has_no_memory),
+        cmocka_unit_test_setup_teardown(a_filter_up_has_no_memory, set_up_filters,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(the_filter_of_a_front_end_fails, set_up_filters,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(the_filter_fails_on_a_packet, set_up_filters,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(what_cannot_be, set_up, tear_down),
         cmocka_unit_test(threads_wait),
     };
