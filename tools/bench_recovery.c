@@ -2,7 +2,9 @@
 /*
  * How long a stream needs to be whole again after an inner process was killed. The tree has two
  * levels: the root has k children, of which the first has k children of its own. That one is
- * killed, so there are k orphans, and the others can take them.
+ * killed, so there are k orphans, and the others can take them. Back-ends give all the while, so
+ * that mending shares the processors with as many waves as these can carry; or, at rest, one packet
+ * for each that comes down, of which the first after the kill is sent with it.
  */
 #include "bench_stream.h"
 #include "chorus.h"
@@ -20,11 +22,14 @@
 /* Waves before the kill; and how far back-ends may be ahead, so that a new wave is soon out. */
 #define WAVES_BEFORE 20u
 #define WINDOW 4u
+/* Of a stream to which back-ends give one packet for each that comes down. */
+#define ANSWERED (3u + CHORUS_ANSWER)
 /* Clusters in which all orphans were elsewhere already. */
 #define TRIES_MAX 5
 
 struct watch {
     struct chorus chorus;
+    bool at_rest;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     /* With the mutex. */
@@ -80,12 +85,34 @@ static int wait_for(struct watch *watch, uint64_t wave)
                : 0;
 }
 
+/* One packet down, which all answer. Loaded: they need none. */
+static int ask_all(struct watch *watch)
+{
+    if (!watch->at_rest)
+        return 0;
+    int error = cop_stream_multicast(watch->chorus.run, ANSWERED, "", 1);
+    return error ? fail(EXIT_FAILED, "bench: no packet down: %s", cop_strerror(error))
+                 : 0;
+}
+
+static int warm_up(struct watch *watch)
+{
+    int code = 0;
+    for (uint64_t wave = 1; watch->at_rest && wave <= WAVES_BEFORE && code == 0;
+         wave++) {
+        code = ask_all(watch);
+        if (code == 0)
+            code = wait_for(watch, wave);
+    }
+    return code ? code : wait_for(watch, WAVES_BEFORE);
+}
+
 /* What was given is looked at between the kill and the end of the process, which others may have
  * noticed long before it is told here. */
-static cop_time strike(struct watch *watch, uint32_t n)
+static int strike(struct watch *watch, uint32_t n, cop_time *out)
 {
     uint64_t most = 0;
-    cop_time at = now_ns();
+    *out = now_ns();
     chorus_strike(&watch->chorus, VICTIM);
     for (cop_id id = 0; id < n; id++)
         if (chorus_given(&watch->chorus, id) > most)
@@ -93,8 +120,9 @@ static cop_time strike(struct watch *watch, uint32_t n)
     pthread_mutex_lock(&watch->mutex);
     watch->after = most + 1;
     pthread_mutex_unlock(&watch->mutex);
+    int code = ask_all(watch);
     chorus_kill(&watch->chorus, VICTIM);
-    return at;
+    return code;
 }
 
 /*
@@ -129,7 +157,8 @@ static bool read_parts(const struct watch *watch, uint32_t k, cop_time at,
 
 static int run_kill(struct watch *watch, uint32_t k, double *parts, bool *is_measured)
 {
-    struct cop_stream_options options = {.number = CHORUS_STREAM,
+    struct cop_stream_options options = {.number =
+                                             watch->at_rest ? ANSWERED : CHORUS_STREAM,
                                          .filter = "sum",
                                          .type = "u64",
                                          .flags = COP_STREAM_LEAVES,
@@ -137,13 +166,14 @@ static int run_kill(struct watch *watch, uint32_t k, double *parts, bool *is_mea
     int error = cop_stream_open(watch->chorus.run, &options, on_told, watch, NULL);
     if (error)
         return fail(EXIT_FAILED, "bench: no stream: %s", cop_strerror(error));
-    int code = wait_for(watch, WAVES_BEFORE);
-    if (code)
-        return code;
-    cop_time at = strike(watch, 2 * k + 1);
-    code = wait_for(watch, 0);
-    /* Each orphan notes its times when it gets credit, a few waves later. */
+    cop_time at = 0;
+    int code = warm_up(watch);
     if (code == 0)
+        code = strike(watch, 2 * k + 1, &at);
+    if (code == 0)
+        code = wait_for(watch, 0);
+    /* Each orphan notes its times before it answers; or when it gets credit, a few waves later. */
+    if (code == 0 && !watch->at_rest)
         code = wait_for(watch, watch->after + WAVES_BEFORE);
     *is_measured = code == 0 && read_parts(watch, k, at, parts);
     return code;
@@ -159,10 +189,12 @@ static int run_cluster(const struct recovery_config *config, double *parts,
                                    .shape = shape,
                                    .key_file = config->key_file,
                                    .waves = UINT64_MAX,
+                                   .is_struck = config->at_rest,
                                    .packet = packet_of,
                                    .opener = COP_ID_NONE};
     if (watch == NULL)
         return fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
+    watch->at_rest = config->at_rest;
     snprintf(shape, sizeof shape, "kary:%" PRIu32, config->fan_out);
     pthread_mutex_init(&watch->mutex, NULL);
     pthread_cond_init(&watch->changed, NULL);

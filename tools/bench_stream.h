@@ -42,6 +42,7 @@ enum recovery_part {
 struct recovery_config {
     uint32_t fan_out; /* of the process that is killed; of the root as well */
     uint32_t kills;   /* in a cluster of its own each */
+    bool at_rest;     /* nothing is under way when it dies */
     const char *key_file;
 };
 

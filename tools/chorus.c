@@ -78,9 +78,11 @@ static void on_stream(void *context, struct cop_run *run, uint64_t stream,
         note_opened(chorus, stream, event->wave);
     else if (event->kind == COP_STREAM_ROOM)
         note_recovery(chorus, run, stream);
-    else if (event->kind == COP_STREAM_DOWN && way == CHORUS_ANSWER)
+    else if (event->kind == COP_STREAM_DOWN && way == CHORUS_ANSWER) {
+        if (chorus->config.is_struck)
+            note_recovery(chorus, run, stream);
         give_one(chorus, run, stream);
-    else if (event->kind == COP_STREAM_CLOSED)
+    } else if (event->kind == COP_STREAM_CLOSED)
         chorus->flushed = 0;
     if (way != CHORUS_BURST ||
         (event->kind != COP_STREAM_OPENED && event->kind != COP_STREAM_ROOM))

@@ -30,6 +30,8 @@ struct chorus_config {
     const char *shape;    /* of the tree */
     const char *key_file; /* TLS; NULL: in clear */
     uint64_t waves; /* packets that each back-end gives to a stream of BURST or FLUSH */
+    bool
+        is_struck; /* of ANSWER: with each packet it is noted how its back-end has recovered */
     /* The packet of a wave: at most CHORUS_PACKET_MAX bytes, and how many. */
     uint32_t (*packet)(cop_id id, uint64_t wave, uint8_t *out);
     /* Whether a packet that came down is right; NULL: nobody asks. */

@@ -280,6 +280,7 @@ static void put_recovery(const struct recovery_config *config,
     json_put_u64(&json, "fan_out", config->fan_out);
     json_put_u64(&json, "kills", result->kills);
     json_put_bool(&json, "tls", config->key_file != NULL);
+    json_put_bool(&json, "at_rest", config->at_rest);
     for (int part = 0; part < RECOVERY_PARTS; part++) {
         snprintf(key, sizeof key, "%s_ns", part_names[part]);
         bench_put_summary(&json, key, &result->ns[part], 0);
@@ -296,8 +297,9 @@ static int run_recovery(struct recovery_config *config, const struct numbers *fa
     int code = 0;
     if (!as_json) {
         printf("an inner process is killed, %" PRIu32
-               " times; median and p99 in ms, %s\n\nfan-out     n",
-               config->kills, config->key_file ? "TLS" : "TCP in clear");
+               " times; median and p99 in ms, %s%s\n\nfan-out     n",
+               config->kills, config->key_file ? "TLS" : "TCP in clear",
+               config->at_rest ? ", at rest" : "");
         for (int part = 0; part < RECOVERY_PARTS; part++)
             printf("  %-17s", part_names[part]);
         putchar('\n');
@@ -327,6 +329,8 @@ int cmd_bench_recovery(int argc, char **argv)
          ARGS_TEXT, &fan_outs, 0, 0},
         {0, "kills", "K", "each in a cluster of its own: 10", ARGS_NUMBER, &kills, 1,
          10000},
+        {0, "at-rest", NULL, "the sum is asked for, and nothing else under way",
+         ARGS_FLAG, &config.at_rest, 0, 0},
         {0, "key", "FILE", "encrypt with this key (coppice key new)", ARGS_TEXT,
          &config.key_file, 0, 0},
         {0, "json", NULL, "one object per line: coppice.bench.recovery.v1", ARGS_FLAG,
