@@ -255,6 +255,20 @@ static void take_places(struct cop_node *node, struct cop__network *network,
     }
 }
 
+/* T3: streams of which I have heard since I asked, when there was nobody above to pass them on to.
+ * Waves of what it does not know it would ignore, and wait for them in vain. */
+static void pass_on(struct cop_node *node, const struct cop__network *network,
+                    struct cop__bytes places)
+{
+    for (uint32_t i = 0; i < network->stream_count && !node->failed; i++) {
+        uint64_t place[4];
+        const struct cop__news news = {.streams = &network->streams[i],
+                                       .stream_count = 1};
+        if (!find_place(places, network->streams[i]->key, place))
+            cop__network_say(node, network, network->parent, &news);
+    }
+}
+
 static void settle_in(struct cop_node *node, struct cop__network *network,
                       const struct cop__msg_adopt *message, bool spreads)
 {
@@ -262,6 +276,7 @@ static void settle_in(struct cop_node *node, struct cop__network *network,
     network->adopted = true;
     network->recovery.adopted = node->now;
     network->rounds = 0;
+    pass_on(node, network, message->places);
     take_places(node, network, message->places);
     cop__network_set_path(node, network, message->regeneration, message->path);
     if (spreads && network->adopted && !node->failed)

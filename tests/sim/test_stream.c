@@ -738,6 +738,18 @@ static void test_younger_waits_for_the_elder(void **state)
         "at 8ms restart 0\ncrash 0 after-send 19\nliveness\n");
 }
 
+/* A stream is opened between its asking and its being taken in, which a split has delayed: who takes
+ * it in has not heard of it, and would ignore its waves. */
+static void test_opened_while_it_is_between_two(void **state)
+{
+    (void)state;
+    run("nodes 9\nshape knomial:2\nseed 435131\nviews majority\nstart 9\n"
+        "stream sum waves 7 window 3 gap 169505ns timeout 299678ns others 2 leaves\n"
+        "flags codec buggify\nnet constant 10us\nat 90us report 3 about 0\n"
+        "at 0ns report 3 about 2\nat 110us partition 1,4,6 | 0,2-3,5,7-8\n"
+        "at 130us report 0 about 4\nat 650us heal\nliveness\n");
+}
+
 /* Who leaves right after the one above it takes along what it gave, for nobody has its slot. */
 static void test_leaves_after_its_parent(void **state)
 {
@@ -851,6 +863,7 @@ int main(void)
         cmocka_unit_test(test_fragile_in_a_new_view),
         cmocka_unit_test(test_fragile_broken_off_by_an_orphan),
         cmocka_unit_test(test_younger_waits_for_the_elder),
+        cmocka_unit_test(test_opened_while_it_is_between_two),
         cmocka_unit_test(test_leaves_after_its_parent),
         cmocka_unit_test(test_checkers_fail),
         cmocka_unit_test(test_swarm),

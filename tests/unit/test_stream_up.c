@@ -560,6 +560,65 @@ static void test_without_memory(void **state)
     }
 }
 
+/* ---- what the one above does not know ------------------------------------------------ */
+
+/* Loses its parent and is taken in by whom it asks, which knows one of the two streams, or both. */
+static cop_id change_parent(struct solo *solo, cop_id from, bool knows_both)
+{
+    struct cop__msg_detach no = {0};
+    solo_recv(solo, from, COP__KIND_DETACH, cop__encode_detach(&no));
+    assert_int_equal(solo_sent(solo, COP__KIND_ATTACH, COP_ID_NONE), 1);
+    const struct cop_effect *asked = solo_frame(solo, COP__KIND_ATTACH, 0);
+    const struct cop_buf *payload = asked->frame.payload;
+    cop_id parent = asked->peer;
+    struct cop__msg_attach message;
+    assert_int_equal(cop__decode_attach(payload->data, payload->length, &message), 0);
+
+    uint8_t ids[8], news[12] = {0}, places[80] = {0};
+    struct cop__writer way = cop__writer(ids, sizeof ids);
+    cop__put_u32(&way, 0);
+    if (parent != 0)
+        cop__put_u32(&way, parent);
+    const uint64_t known[] = {NUMBER, OTHER};
+    for (size_t i = 0; i < 2; i++) {
+        struct cop_stream_info info;
+        struct cop__writer place = cop__writer(places + 40 * i, 40);
+        assert_int_equal(cop_node_stream(solo->node, known[i], &info), 0);
+        cop__put_u64(&place, info.key);
+    }
+    struct cop__msg_adopt yes = {.number = message.number,
+                                 .regeneration = 1,
+                                 .path = {ids, parent ? 2 : 1},
+                                 .news = {news, sizeof news},
+                                 .places = {places, knows_both ? 80 : 40}};
+    solo_forget(solo);
+    solo_recv(solo, parent, COP__KIND_ADOPT, cop__encode_adopt(&yes));
+    return parent;
+}
+
+/* T3: a stream of which one has heard between asking and being taken in; before its waves. */
+static void test_adopter_is_told_of_what_it_does_not_know(void **state)
+{
+    (void)state;
+    for (int knows_both = 0; knows_both < 2; knows_both++) {
+        struct solo *solo = member_with(3, 1, 0);
+        put(solo, OTHER, 5);
+        solo_forget(solo);
+        cop_id parent = change_parent(solo, 1, knows_both);
+        assert_int_equal(solo_sent(solo, COP__KIND_NETWORK, parent), !knows_both);
+        assert_true(solo_sent(solo, COP__KIND_WAVE, parent) >= 2);
+        bool has_waved = false;
+        for (uint32_t i = 0; i < solo->effects.count; i++) {
+            const struct cop_effect *effect = &solo->effects.items[i];
+            if (effect->kind != COP_EFFECT_SEND)
+                continue;
+            has_waved |= effect->frame.header.kind == COP__KIND_WAVE;
+            assert_false(has_waved && effect->frame.header.kind == COP__KIND_NETWORK);
+        }
+        solo_destroy(solo);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -573,6 +632,7 @@ int main(void)
         cmocka_unit_test_setup(test_it_failed_elsewhere, set_up),
         cmocka_unit_test_setup(test_it_fails_at_an_orphan, set_up),
         cmocka_unit_test_setup(test_without_memory, set_up),
+        cmocka_unit_test_setup(test_adopter_is_told_of_what_it_does_not_know, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
