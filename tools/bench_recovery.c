@@ -118,7 +118,9 @@ static int strike(struct watch *watch, uint32_t n, cop_time *out)
         if (chorus_given(&watch->chorus, id) > most)
             most = chorus_given(&watch->chorus, id);
     pthread_mutex_lock(&watch->mutex);
-    watch->after = most + 1;
+    /* At rest the next is asked for after the kill; a back-end whose first packet was of a later
+     * wave may have given more than the others. */
+    watch->after = (watch->at_rest ? watch->wave : most) + 1;
     pthread_mutex_unlock(&watch->mutex);
     int code = ask_all(watch);
     chorus_kill(&watch->chorus, VICTIM);
