@@ -100,6 +100,15 @@ static void abandon(struct actor *actor)
     actor->pending = false;
 }
 
+/* But what a front-end says to one root comes in order: of what it said of another stream of this
+ * number nothing comes behind its next word. */
+static void recall(struct cop_sim *sim, struct actor *actor, cop_id to)
+{
+    if (actor->pending && sim->actions[actor->slot - 1].a == to)
+        sim->actions[actor->slot - 1].request.wave = 0;
+    abandon(actor);
+}
+
 static cop_time draw(const struct cop_sim *sim, uint64_t a, uint64_t b, cop_time most)
 {
     return most ? cop_sim_draw(sim, COP__PLACE_STREAM, a, b, most + 1) : 0;
@@ -220,8 +229,8 @@ static void attach(struct state *state, struct cop_sim *sim, cop_id id, cop_time
     state->wanted = id;
     state->wanted_life = cop__sim_incarnation(sim, id);
     abandon(&state->opens);
-    abandon(&state->takes);
-    abandon(&state->sends);
+    recall(sim, &state->takes, id);
+    recall(sim, &state->sends, id);
     abandon(&state->closes);
     submit(sim, &state->opens, state->number, id, &request,
            draw(sim, id, state->epoch + (state->number - 1) * 1009,

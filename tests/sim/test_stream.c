@@ -732,6 +732,11 @@ static void test_younger_waits_for_the_elder(void **state)
         "at 50us crash 5\nat 0ns lie 1 about 0\nat 70us report 2 about 0\n"
         "crash 0 after-send 20\nat 0ns report 1 about 0\ncrash 1 after-send 30\n"
         "liveness\n");
+    /* What a front-end had taken of the younger came behind its opening of the elder, at one root. */
+    run("nodes 7\nshape flat\nseed 177800\nviews majority\nstart 7\n"
+        "stream levels waves 15 window 6 params sum@1,max lag 26334ns downs 4 front 6 "
+        "none\nflags codec cut buggify\nnet torus 28us 714ns shuffle jitter 52us\n"
+        "at 50us crash 6\nat 0ns crash 5\ncrash 0 after-send 9\nliveness\n");
     run("nodes 5\nshape flat\nseed 180198\nviews majority\nstart 5\n"
         "stream levels waves 11 window 4 params max@1,sum lag 7939338ns downs 6 "
         "front 0 leaves single\nflags codec cut\nnet constant 10us jitter 17us\n"
