@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "solo.h"
 
+#include "view/view.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -58,6 +60,27 @@ struct solo *solo_create_filtering(uint32_t n, cop_id self,
                                           .quorum = COP_QUORUM_MAJORITY,
                                           .filters = filters,
                                           .filter_count = count});
+}
+
+void solo_without(struct solo *solo, cop_id gone, enum cop_presence how, cop_id from)
+{
+    const struct cop_view *now = cop_node_view(solo->node);
+    struct cop_ballot ballot = cop_view_ballot(now);
+    ballot.epoch++;
+    struct cop__entry entry = {
+        .id = gone, .incarnation = 1, .presence = how, .since = ballot.epoch};
+    struct cop__delta delta = {0};
+    struct cop_view *view;
+    assert_int_equal(cop__delta_put(&delta, &entry), 0);
+    assert_int_equal(cop__view_derive(now, &ballot, &delta, &view), 0);
+    cop__delta_free(&delta);
+    struct cop_buf *bytes = cop__view_encode(view);
+    assert_non_null(bytes);
+    struct cop__msg_whole whole = {.view = {bytes->data, bytes->length}};
+    solo_recv(solo, from, COP__KIND_WHOLE, cop__encode_whole(&whole));
+    cop_buf_unref(bytes);
+    cop_view_unref(view);
+    assert_int_equal(cop_view_epoch(cop_node_view(solo->node)), ballot.epoch);
 }
 
 void solo_forget(struct solo *solo)

@@ -17,28 +17,6 @@
 #define SELF 1u
 static const cop_id named[] = {5, 6};
 
-/* A view without `leaver`, which has said goodbye, comes from somebody who is in it. */
-static void see_off(struct solo *solo, cop_id leaver)
-{
-    const struct cop_view *now = cop_node_view(solo->node);
-    struct cop_ballot ballot = cop_view_ballot(now);
-    ballot.epoch++;
-    struct cop__entry entry = {
-        .id = leaver, .incarnation = 1, .presence = COP_LEFT, .since = ballot.epoch};
-    struct cop__delta delta = {0};
-    struct cop_view *view;
-    assert_int_equal(cop__delta_put(&delta, &entry), 0);
-    assert_int_equal(cop__view_derive(now, &ballot, &delta, &view), 0);
-    cop__delta_free(&delta);
-    struct cop_buf *bytes = cop__view_encode(view);
-    assert_non_null(bytes);
-    struct cop__msg_whole whole = {.view = {bytes->data, bytes->length}};
-    solo_recv(solo, 2, COP__KIND_WHOLE, cop__encode_whole(&whole));
-    cop_buf_unref(bytes);
-    cop_view_unref(view);
-    assert_int_equal(cop_view_epoch(cop_node_view(solo->node)), ballot.epoch);
-}
-
 /* Whether it goes on when the named of `left` have left and those of `lost` are gone; each is a
  * bit by id. Who does not is degraded, and who is degraded does not. */
 static bool goes_on(uint32_t left, uint32_t lost)
@@ -46,7 +24,7 @@ static bool goes_on(uint32_t left, uint32_t lost)
     struct solo *solo = solo_create_named(N, SELF, named, 2);
     for (cop_id id = 0; id < N; id++)
         if (left >> id & 1)
-            see_off(solo, id);
+            solo_without(solo, id, COP_LEFT, 2);
     cop_epoch before = cop_view_epoch(cop_node_view(solo->node));
     solo_forget(solo);
     /* The root last: only then is it its turn, and it knows of all others. */

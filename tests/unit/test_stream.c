@@ -565,29 +565,6 @@ static void test_fragile_ends_with_a_child(void **state)
     solo_destroy(solo);
 }
 
-/* A view without it. */
-static void lose(struct solo *solo, cop_id gone)
-{
-    const struct cop_view *now = cop_node_view(solo->node);
-    struct cop_ballot ballot = cop_view_ballot(now);
-    struct cop__entry entry = {.id = gone,
-                               .incarnation = 1,
-                               .presence = COP_REMOVED,
-                               .since = ballot.epoch + 1};
-    struct cop__delta delta = {0};
-    struct cop_view *view;
-    ballot.epoch++;
-    assert_int_equal(cop__delta_put(&delta, &entry), 0);
-    assert_int_equal(cop__view_derive(now, &ballot, &delta, &view), 0);
-    cop__delta_free(&delta);
-    struct cop_buf *bytes = cop__view_encode(view);
-    assert_non_null(bytes);
-    struct cop__msg_whole whole = {.view = {bytes->data, bytes->length}};
-    solo_recv(solo, 0, COP__KIND_WHOLE, cop__encode_whole(&whole));
-    cop_buf_unref(bytes);
-    cop_view_unref(view);
-}
-
 /* T19: with the view, even if who is lost was nowhere near; in the step that brings it. */
 static void test_fragile_ends_with_its_view(void **state)
 {
@@ -597,7 +574,7 @@ static void test_fragile_ends_with_its_view(void **state)
         struct solo *solo = solo_create(MEMBERS, 8, &connections, COP_QUORUM_MAJORITY);
         adopt_with(solo, fragile ? COP_STREAM_FRAGILE : 0, 3, 0, way, 3);
         assert_true(has_stream(solo));
-        lose(solo, 30);
+        solo_without(solo, 30, COP_REMOVED, 0);
         assert_int_equal(end_of(solo), fragile ? COP_ELOST : 1);
         assert_int_equal(has_stream(solo), !fragile);
         solo_destroy(solo);
