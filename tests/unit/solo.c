@@ -68,7 +68,7 @@ void solo_without(struct solo *solo, cop_id gone, enum cop_presence how, cop_id 
     struct cop_ballot ballot = cop_view_ballot(now);
     ballot.epoch++;
     struct cop__entry entry = {
-        .id = gone, .incarnation = 1, .presence = how, .since = ballot.epoch};
+        .id = gone, .incarnation = 1, .presence = (uint8_t)how, .since = ballot.epoch};
     struct cop__delta delta = {0};
     struct cop_view *view;
     assert_int_equal(cop__delta_put(&delta, &entry), 0);
