@@ -28,7 +28,7 @@
 struct sampler {
     struct sampler *next;
     struct watches *watches;
-    uint64_t stream;
+    uint64_t stream, key;
     bool is_hosts, has_wish;
     uv_timer_t *timer;
     cop_time interval_ns, unclaimed_since;
@@ -75,6 +75,7 @@ static int give(struct sampler *sampler, const void *bytes, size_t length)
     struct cop_request request = {.kind = COP_REQUEST_STREAM_PUT,
                                   .token = sampler->watches->desk.token,
                                   .group = sampler->stream,
+                                  .key = sampler->key,
                                   .bytes = bytes,
                                   .length = (uint32_t)length};
     return cop__tcp_submit(sampler->watches->tcp, &request);
@@ -327,7 +328,7 @@ static bool is_ours(const struct cop_stream_info *info)
            (strcmp(name, "stacks") == 0 && strcmp(info->type, "text") == 0);
 }
 
-static void begin(struct watches *watches, uint64_t stream)
+static void begin(struct watches *watches, uint64_t stream, uint64_t key)
 {
     struct cop_stream_info info;
     if (cop_node_stream(cop__tcp_node(watches->tcp), stream, &info) != 0 ||
@@ -343,6 +344,7 @@ static void begin(struct watches *watches, uint64_t stream)
     *sampler = (struct sampler){.next = watches->samplers,
                                 .watches = watches,
                                 .stream = stream,
+                                .key = key,
                                 .is_hosts = info.filter->name[0] == 'h',
                                 .timer = timer,
                                 .interval_ns = COP_SEC};
@@ -362,7 +364,7 @@ void samplers_event(struct watches *watches, uint64_t stream,
 {
     struct sampler *sampler = find(watches, stream);
     if (event->kind == COP_STREAM_OPENED && sampler == NULL)
-        begin(watches, stream);
+        begin(watches, stream, event->key);
     else if (sampler == NULL)
         return;
     else if (event->kind == COP_STREAM_CLOSED)

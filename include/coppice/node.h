@@ -136,7 +136,8 @@ enum cop_request_kind {
     /*
      * Streams (coppice/stream.h), each named by `group`. OPEN opens `stream` at the root, or attaches
      * to it again; `wave` is the last that the front-end has. PUT gives a packet of the
-     * back-end here: COP_EAGAIN as long as it is too far ahead, until COP_STREAM_ROOM. TAKEN: the
+     * back-end here to the stream that has `key`: COP_EAGAIN as long as it is too far ahead, until
+     * COP_STREAM_ROOM; COP_ESTATE if there is none of that key (any more, or yet). TAKEN: the
      * front-end has waves up to `wave`. SEND: packet number `wave` to all back-ends; numbers
      * follow each other from 1 on, one that is there already is ignored. DETACH: the front-end
      * goes, and the stream with it unless it is KEEP. OPEN, CLOSE and DETACH have a COMPLETE.
@@ -175,6 +176,7 @@ struct cop_request {
     enum cop_value_type type; /* AGREE */
     const struct cop_stream_options *stream; /* STREAM_OPEN */
     uint64_t wave;                           /* STREAM_OPEN, TAKEN, SEND */
+    uint64_t key; /* STREAM_PUT: what OPENED said; 0: of whichever has the number */
     uint64_t
         reached; /* STREAM_OPEN: the last packet down that was said to have come to all */
 };

@@ -95,7 +95,8 @@ struct cop_stream_options {
 /* What a COP_EFFECT_STREAM says; `token` of the effect is the stream. */
 enum cop_stream_event_kind {
     /* A stream was opened, and this member is a back-end of it: it may give packets. `wave` is
-     * the number that its first packet has, less one. */
+     * the number that its first packet has, less one; `key` what tells it from others to which two
+     * front-ends gave one number. */
     COP_STREAM_OPENED = 1,
     /* It is over; `status` says why. Where a filter up has failed (T22) `bytes` are the name of it, at
      * the member at which it did, also if that is no back-end. */
@@ -120,6 +121,7 @@ struct cop_stream_event {
     uint64_t wave; /* OUTPUT, OPENED; DOWN: the number of the packet */
     /* OUTPUT: of the root that says it. A larger one replaces all that was said before. */
     uint64_t regeneration;
+    uint64_t key; /* OPENED, CLOSED: see cop_stream_info */
     bool
         whole; /* the bytes are a state that replaces; otherwise to be joined with the last */
     /* Every back-end of the view is in it, once, with exactly its first `wave` packets. */
@@ -282,13 +284,14 @@ int cop_stream_multicast(struct cop_run *run, uint64_t stream, const void *bytes
  * a u64, little-endian. Copied.
  *   COP_EAGAIN   the front-end is a whole window behind; on_stream says when there is ROOM
  *   COP_EINVAL   it is not of that type, or the filter does not take it
- *   COP_ENOENT   there is no such stream here, or not yet
+ *   COP_ENOENT   there is no such stream here, or not yet; or it has just given way to another one
+ *                of the number, and on_stream is about to say CLOSED, and OPENED of that one
  *   COP_EBUG     the filter broke its word, or had no memory; COP_EMALFORMED, COP_ETOOBIG it said so.
  *                The log names it. The packet was not taken, and the stream goes on
  */
 int cop_stream_send(struct cop_run *run, uint64_t stream, const void *bytes,
                     size_t length);
-/* Waits until there is room. Also COP_ETIMEDOUT. */
+/* Waits until there is room in the stream that there is now. Also COP_ETIMEDOUT. */
 int cop_stream_send_wait(struct cop_run *run, uint64_t stream, const void *bytes,
                          size_t length, cop_time timeout_ns);
 /* What this member holds of a stream; the pointers in it are valid in a callback only. */

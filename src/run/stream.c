@@ -191,7 +191,7 @@ static struct cop__give *find_give(const struct cop_run *run, uint64_t stream)
     return NULL;
 }
 
-static int add_give(struct cop__run_streams *streams, uint64_t stream)
+static int add_give(struct cop__run_streams *streams, uint64_t stream, uint64_t key)
 {
     if (streams->give_count == streams->give_capacity) {
         uint32_t capacity = streams->give_capacity ? 2 * streams->give_capacity : 4;
@@ -201,7 +201,8 @@ static int add_give(struct cop__run_streams *streams, uint64_t stream)
         streams->gives = grown;
         streams->give_capacity = capacity;
     }
-    streams->gives[streams->give_count++] = (struct cop__give){.stream = stream};
+    streams->gives[streams->give_count++] =
+        (struct cop__give){.stream = stream, .key = key};
     return 0;
 }
 
@@ -211,7 +212,7 @@ static void on_back_end(struct cop_run *run, uint64_t stream,
     struct cop__run_streams *streams = &run->streams;
     struct cop__give *give = find_give(run, stream);
     if (event->kind == COP_STREAM_OPENED && give == NULL) {
-        if (add_give(streams, stream) != 0) {
+        if (add_give(streams, stream, event->key) != 0) {
             cop__run_end(run, COP_ENOMEM);
             return;
         }
@@ -284,19 +285,23 @@ struct packet {
     uint64_t stream;
     const void *bytes;
     uint32_t length;
+    uint64_t key; /* of the stream for which it waits; 0: it does not wait yet */
 };
 
 static int put(struct cop_run *run, void *argument)
 {
-    const struct packet *packet = argument;
+    struct packet *packet = argument;
     struct cop_stream_info info;
     struct cop__give *give = find_give(run, packet->stream);
     if (run->tcp == NULL)
         return COP_ESTATE;
-    if (give == NULL)
+    /* T1: one of the elder is another one, of which the program is told. */
+    if (give == NULL || (packet->key != 0 && packet->key != give->key))
         return COP_ENOENT;
+    packet->key = give->key;
     struct cop_request request = {.kind = COP_REQUEST_STREAM_PUT,
                                   .group = packet->stream,
+                                  .key = give->key,
                                   .bytes = packet->bytes,
                                   .length = packet->length};
     int error = cop__run_submit(run, &request);
@@ -315,7 +320,7 @@ int cop_stream_send(struct cop_run *run, uint64_t stream, const void *bytes,
 {
     if (run == NULL || (bytes == NULL && length > 0) || length > COP_STREAM_PACKET_MAX)
         return COP_EINVAL;
-    struct packet packet = {stream, bytes, (uint32_t)length};
+    struct packet packet = {stream, bytes, (uint32_t)length, 0};
     return cop__ask_loop(run, put, &packet);
 }
 
@@ -357,7 +362,7 @@ int cop_stream_send_wait(struct cop_run *run, uint64_t stream, const void *bytes
 {
     if (run == NULL || (bytes == NULL && length > 0) || length > COP_STREAM_PACKET_MAX)
         return COP_EINVAL;
-    struct packet packet = {stream, bytes, (uint32_t)length};
+    struct packet packet = {stream, bytes, (uint32_t)length, 0};
     return ask_until(run, put, &packet, timeout_ns);
 }
 
@@ -682,7 +687,7 @@ int cop_stream_multicast(struct cop_run *run, uint64_t stream, const void *bytes
         return COP_EINVAL;
     if (length > COP_STREAM_PACKET_MAX)
         return COP_ETOOBIG;
-    struct packet packet = {stream, bytes, (uint32_t)length};
+    struct packet packet = {stream, bytes, (uint32_t)length, 0};
     return cop__ask_loop(run, multicast, &packet);
 }
 

@@ -148,6 +148,9 @@ static int attach(struct cop__desk *desk, struct cop__customer *customer)
         cop_buf_unref(texts.definition);
     }
     if (error == 0) {
+        struct cop_stream_info info = {0};
+        cop_node_stream(cop__tcp_node(desk->tcp), customer->stream, &info);
+        customer->key = info.key;
         customer->is_attached = true;
         customer->is_stale = false;
         customer->wants_whole = true;
@@ -382,7 +385,7 @@ void cop__desk_event(struct cop__desk *desk, uint64_t stream,
         customer->reached = event->wave;
         pass_parcels(desk, customer);
         say_reached(desk, customer);
-    } else if (event->kind == COP_STREAM_CLOSED && event->status != 0) {
+    } else if (event->kind == COP_STREAM_CLOSED && event->key == customer->key) {
         dismiss(desk, customer, event->status);
     } else if (event->kind == COP_STREAM_MOVED && event->root == desk->self) {
         /* T1: it is another stream than it opened. What is on its way from it is of that one, and

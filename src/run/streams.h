@@ -78,6 +78,7 @@ struct cop__customer {
     struct cop_buf *options; /* as they came: to attach again */
     uint64_t taken, marked;  /* by the front-end; and as the node knows */
     bool is_attached;        /* and the node knows of it */
+    uint64_t key;            /* to which one of the number (T1) */
     bool is_told;            /* and it has heard that */
     bool is_stale;           /* an output did not reach it: it must be attached again */
     bool wants_whole; /* differences are still those to what the one before it had */
@@ -148,6 +149,7 @@ struct cop__front {
 /* A stream of which the program here is a back-end. */
 struct cop__give {
     uint64_t stream;
+    uint64_t key; /* which one of that number (T1) */
     bool
         is_hungry; /* it was turned away because the node was busy: it is told of room */
     struct cop__notice failed; /* its filter down has */

@@ -243,6 +243,10 @@ static void note_packet(struct state *state, struct cop_sim *sim, cop_id id,
     if (!life || !plan ||
         cop_node_stream(cop_sim_node(sim, id), state->number, &info) != 0)
         return;
+    if (request->key != 0 && request->key != info.key)
+        cop_sim_fail(sim, "S2",
+                     "what %u gave to another stream %llu is taken by this one",
+                     (unsigned)id, (unsigned long long)state->number);
     begin_anew(life, plan);
     struct cop_packet packet = {.type = "u64",
                                 .leaf = id,

@@ -23,6 +23,7 @@ struct actor {
 struct back_end {
     struct actor actor;
     cop_incarnation life; /* in which it was told of the stream; 0: not */
+    uint64_t key;         /* of the one it was told of, of all that have the number */
     uint64_t packet;
 };
 
@@ -318,8 +319,10 @@ static void give(struct state *state, struct cop_sim *sim, cop_id id)
         cop_node_stream(node, state->number, &info) != 0 ||
         info.given >= sim->config.stream.waves || back_end->actor.pending)
         return;
-    struct cop_request request = {
-        .kind = COP_REQUEST_STREAM_PUT, .bytes = &back_end->packet, .length = 8};
+    struct cop_request request = {.kind = COP_REQUEST_STREAM_PUT,
+                                  .key = back_end->key,
+                                  .bytes = &back_end->packet,
+                                  .length = 8};
     submit(
         sim, &back_end->actor, state->number, id, &request,
         draw(sim, id, info.given + (back_end->life << 32), sim->config.stream.gap_ns));
@@ -336,6 +339,17 @@ static void prepare(struct state *state, struct cop_sim *sim, cop_id id)
             state->number, id, cop__sim_incarnation(sim, id), info.given + 1);
 }
 
+/* What another life was about to give comes too late, and so does what this one was about to give to
+ * another one of the number. */
+static void begin(struct back_end *back_end, cop_incarnation life, uint64_t key)
+{
+    if (back_end->life == life && back_end->key == key)
+        return;
+    back_end->life = life;
+    back_end->key = key;
+    abandon(&back_end->actor);
+}
+
 static void on_stream(void *of, struct cop_sim *sim, cop_id id, uint64_t number,
                       const struct cop_stream_event *event)
 {
@@ -343,12 +357,8 @@ static void on_stream(void *of, struct cop_sim *sim, cop_id id, uint64_t number,
     if (number == 0 || number > all->count)
         return;
     struct state *state = &all->streams[number - 1];
-    /* What this life was about to give to another one of the number it gives to this one. */
-    if (event->kind == COP_STREAM_OPENED &&
-        state->back_ends[id].life != cop__sim_incarnation(sim, id)) {
-        state->back_ends[id].life = cop__sim_incarnation(sim, id);
-        abandon(&state->back_ends[id].actor);
-    }
+    if (event->kind == COP_STREAM_OPENED)
+        begin(&state->back_ends[id], cop__sim_incarnation(sim, id), event->key);
     if (event->kind == COP_STREAM_OPENED || event->kind == COP_STREAM_ROOM)
         give(state, sim, id);
     else
@@ -489,6 +499,8 @@ static void on_submit(void *of, struct cop_sim *sim, cop_id id,
         after_front(state, sim, id, request, status);
         return;
     }
+    if (request->key != state->back_ends[id].key)
+        return;
     state->back_ends[id].actor.pending = false;
     if (status == 0)
         give(state, sim, id);

@@ -195,6 +195,12 @@ void cop__front_timer(struct cop_node *node, struct cop__node_timer *timer)
 enum { WHOLE = 1, COMPLETE = 2 };
 #define EVENT_BYTES 38u
 
+/* Says which one of its number it is about, and has no regeneration. */
+static bool is_about_one(enum cop_stream_event_kind kind)
+{
+    return kind == COP_STREAM_OPENED || kind == COP_STREAM_CLOSED;
+}
+
 void cop__stream_tell(struct cop_node *node, const struct cop__stream *stream,
                       const struct cop_stream_event *event)
 {
@@ -208,7 +214,8 @@ void cop__stream_tell(struct cop_node *node, const struct cop__stream *stream,
     cop__put_u8(&writer, (uint8_t)((event->whole ? WHOLE : 0) |
                                    (event->complete ? COMPLETE : 0)));
     cop__put_u64(&writer, event->wave);
-    cop__put_u64(&writer, event->regeneration);
+    cop__put_u64(&writer,
+                 is_about_one(event->kind) ? stream->key : event->regeneration);
     cop__put_u32(&writer, event->covered);
     cop__put_u32(&writer, event->departed);
     cop__put_u32(&writer, event->root);
@@ -228,7 +235,9 @@ int cop_stream_event(const struct cop_buf *result, struct cop_stream_event *out)
     event.whole = flags & WHOLE;
     event.complete = flags & COMPLETE;
     event.wave = cop__get_u64(&reader);
-    event.regeneration = cop__get_u64(&reader);
+    uint64_t which = cop__get_u64(&reader);
+    event.regeneration = is_about_one(event.kind) ? 0 : which;
+    event.key = is_about_one(event.kind) ? which : 0;
     event.covered = cop__get_u32(&reader);
     event.departed = cop__get_u32(&reader);
     event.root = cop__get_u32(&reader);

@@ -367,12 +367,19 @@ void cop__stream_restate(struct cop_node *node, struct cop__stream *stream)
 
 /* ---- what comes in --------------------------------------------------------------- */
 
+/* T1: who gives has yet to hear that its stream gave way to the elder of its number. */
+static bool is_for_another(const struct cop__stream *stream,
+                           const struct cop_request *request)
+{
+    return request->key != 0 && request->key != stream->key;
+}
+
 /* T12: a back-end is ahead of the front-end by no more than the window. */
 int cop__stream_put(struct cop_node *node, struct cop__stream *stream,
                     const struct cop_request *request)
 {
     uint64_t top = top_of(&stream->own);
-    if (!stream->announced)
+    if (!stream->announced || is_for_another(stream, request))
         return COP_ESTATE;
     if (top >= stream->mark + stream->window) {
         stream->wants_room = true;

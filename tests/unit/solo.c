@@ -207,3 +207,31 @@ bool solo_suspects(const struct solo *solo, cop_id id)
 {
     return cop_node_belief(solo->node, id).status >= COP_SUSPECT;
 }
+
+uint32_t solo_tells(const struct solo *solo, enum cop_stream_event_kind kind)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < solo->effects.count; i++) {
+        struct cop_stream_event event;
+        if (solo->effects.items[i].kind != COP_EFFECT_STREAM)
+            continue;
+        assert_int_equal(cop_stream_event(solo->effects.items[i].result, &event), 0);
+        count += event.kind == kind;
+    }
+    return count;
+}
+
+uint64_t solo_stream_key(const struct solo *solo, uint64_t number)
+{
+    struct cop_stream_info info;
+    assert_int_equal(cop_node_stream(solo->node, number, &info), 0);
+    return info.key;
+}
+
+struct cop__list solo_list_ids(const cop_id *ids, uint32_t count, uint8_t *bytes)
+{
+    struct cop__writer writer = cop__writer(bytes, 4 * (size_t)count);
+    for (uint32_t i = 0; i < count; i++)
+        cop__put_u32(&writer, ids[i]);
+    return (struct cop__list){bytes, count};
+}

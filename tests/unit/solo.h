@@ -5,6 +5,8 @@
 #include "node/node.h"
 #include "wire/messages.h"
 
+#include <coppice/stream.h>
+
 /*
  * One real node whose view can change, and nobody else: the test says what the others say.
  * Invariants are checked after every step. What the node wanted is kept until solo_forget.
@@ -53,5 +55,11 @@ uint32_t solo_effects(const struct solo *solo, enum cop_effect_kind kind, cop_id
 /* Answers the last PING to `peer`. */
 void solo_pong(struct solo *solo, cop_id peer);
 bool solo_suspects(const struct solo *solo, cop_id id);
+/* How often the last step told this of a stream. */
+uint32_t solo_tells(const struct solo *solo, enum cop_stream_event_kind kind);
+/* By what members name a stream. */
+uint64_t solo_stream_key(const struct solo *solo, uint64_t number);
+/* For a message; `bytes` is the memory of it. */
+struct cop__list solo_list_ids(const cop_id *ids, uint32_t count, uint8_t *bytes);
 
 #endif

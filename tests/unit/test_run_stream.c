@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "run/parts.h"
 #include "run_world.h"
 
 #include <coppice/filter.h>
@@ -80,11 +81,11 @@ static void on_stream(void *context, struct cop_run *run, uint64_t stream,
     struct player *player = context;
     struct giver *giver = &givers[player - world->players];
     if (event->kind == COP_STREAM_OPENED) {
+        /* Of what it gave to another one of this number (T1) this one has nothing. */
         struct cop_stream_info info;
-        /* Of another one of this number (T1), which may have taken packets before this was told. */
-        bool has_taken =
-            cop_stream_info(run, stream, &info) == 0 && info.given > event->wave;
-        giver->given = has_taken ? info.given : 0;
+        if (cop_stream_info(run, stream, &info) == 0 && info.key == event->key)
+            assert_int_equal(info.given, event->wave);
+        giver->given = 0;
         giver->down[0] = '\0';
         giver->opened++;
         giver->stream = stream;
@@ -238,6 +239,29 @@ static void every_wave_is_exact(struct runs *runs, uint32_t front)
     assert_int_equal(cop_stream_close(run, taker->stream), COP_ENOENT);
     runs_until(runs, all_are_closed);
     assert_int_equal(taker->closed, 0); /* it knows */
+}
+
+/* Whoever closes it at the root, for instance one that was on the other side of a split. */
+static void it_is_closed_for(struct runs *runs, uint32_t front)
+{
+    open_at(runs, front, &sums, &takers[0]);
+    runs_until(runs, half_is_in);
+    struct cop_request request = {.kind = COP_REQUEST_STREAM_CLOSE,
+                                  .group = takers[0].stream};
+    assert_int_equal(cop__run_submit(runs->players[0].run, &request), 0);
+    runs_until(runs, is_refused);
+    runs_until(runs, all_are_closed);
+    assert_int_equal(takers[0].closed, 1);
+    assert_int_equal(takers[0].why, 0);
+    assert_int_equal(cop_stream_close(runs->players[front].run, takers[0].stream),
+                     COP_ENOENT);
+}
+
+static void it_is_closed_at_the_root(void **state) { it_is_closed_for(*state, 0); }
+
+static void it_is_closed_for_one_elsewhere(void **state)
+{
+    it_is_closed_for(*state, 3);
 }
 
 static void the_front_end_is_at_the_root(void **state)
@@ -887,6 +911,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_front_end_is_at_the_root, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(the_front_end_is_elsewhere, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(it_is_closed_at_the_root, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(it_is_closed_for_one_elsewhere, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(waves_are_by_themselves, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_root_dies, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_fragile_one_loses_a_leaf, set_up, tear_down),
