@@ -257,7 +257,8 @@ static void on_complete(void *context, uint64_t token, int status,
         !answer_complete(agent, token, status, result) &&
         !exec_complete(agent->exec, token, status, result) &&
         !put_complete(agent->put, token, status, result) &&
-        !groups_complete(&agent->groups, token, status, result))
+        !groups_complete(&agent->groups, token, status, result) &&
+        !watches_complete(&agent->watches, token))
         runs_complete(&agent->runs, token, status, result);
 }
 

@@ -104,8 +104,19 @@ void watches_stream(struct watches *watches, uint64_t stream,
     struct cop_stream_event event;
     if (watches->tcp == NULL || cop_stream_event(bytes, &event) != 0)
         return;
-    if (event.kind == COP_STREAM_OUTPUT || event.kind == COP_STREAM_REACHED)
+    bool is_for_front = event.kind == COP_STREAM_OUTPUT ||
+                        event.kind == COP_STREAM_REACHED ||
+                        event.kind == COP_STREAM_MOVED;
+    if (is_for_front || event.kind == COP_STREAM_CLOSED)
         cop__desk_event(&watches->desk, stream, &event, bytes);
-    else if (event.kind != COP_STREAM_MOVED)
+    if (!is_for_front)
         samplers_event(watches, stream, &event);
+}
+
+bool watches_complete(struct watches *watches, uint64_t token)
+{
+    if (!(token & WATCH_TOKEN))
+        return false;
+    cop__desk_complete(&watches->desk, token);
+    return true;
 }

@@ -52,6 +52,8 @@ void watches_close(struct watches *watches);
 void watches_view(struct watches *watches, const struct cop_view *view);
 void watches_letter(struct watches *watches, int channel, cop_id from,
                     cop_incarnation incarnation, const struct cop_buf *bytes);
+/* False: it is not of streams. */
+bool watches_complete(struct watches *watches, uint64_t token);
 void watches_stream(struct watches *watches, uint64_t stream,
                     const struct cop_buf *bytes);
 

@@ -294,6 +294,13 @@ int cop_stream_send(struct cop_run *run, uint64_t stream, const void *bytes,
 /* Waits until there is room in the stream that there is now. Also COP_ETIMEDOUT. */
 int cop_stream_send_wait(struct cop_run *run, uint64_t stream, const void *bytes,
                          size_t length, cop_time timeout_ns);
+/*
+ * The same, for programs that give from other threads: to the stream of which OPENED said `key`, and to
+ * no other of its number, of which this thread has not heard yet (COP_ENOENT). Waits for room up to
+ * `timeout_ns` (COP_ETIMEDOUT), or does not (0: COP_EAGAIN).
+ */
+int cop_stream_give(struct cop_run *run, uint64_t stream, uint64_t key,
+                    const void *bytes, size_t length, cop_time timeout_ns);
 /* What this member holds of a stream; the pointers in it are valid in a callback only. */
 int cop_stream_info(struct cop_run *run, uint64_t stream, struct cop_stream_info *out);
 

@@ -113,6 +113,10 @@ void cop__call_complete(void *context, uint64_t token, int status,
 {
     struct cop_run *run = context;
     struct cop__call *call = (struct cop__call *)(uintptr_t)token;
+    if (token & COP__DESK_TOKEN) {
+        cop__desk_complete(&run->streams.desk, token);
+        return;
+    }
     if (call == NULL)
         return;
     unlink_call(call);

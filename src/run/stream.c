@@ -50,8 +50,11 @@ static const struct cop_filter *find_filter(const struct cop_run *run, const cha
 
 void cop__streams_begin(struct cop_run *run)
 {
-    run->streams.desk = (struct cop__desk){
-        .tcp = run->tcp, .self = run->id, .front = cop__front_hear, .context = run};
+    run->streams.desk = (struct cop__desk){.tcp = run->tcp,
+                                           .self = run->id,
+                                           .token = COP__DESK_TOKEN,
+                                           .front = cop__front_hear,
+                                           .context = run};
 }
 
 void cop__streams_wake(struct cop_run *run)
@@ -82,13 +85,23 @@ static void each_front(struct cop_run *run,
     }
 }
 
-/* Where the root is another one, or has another life, everything is said again. */
+static bool is_at_root(const struct cop__front *front, const struct cop_view *view)
+{
+    cop_id root = cop_view_root(view);
+    return root == front->root && cop_view_incarnation(view, root) == front->root_life;
+}
+
+/*
+ * Where the root is another one, or has another life, everything is said again; also if it was
+ * so only for a while, for its desk has dropped all then. The node may have the next view already.
+ */
 static void follow_root(struct cop_run *run, struct cop__front *front)
 {
     const struct cop_view *view = cop_node_view(cop__tcp_node(run->tcp));
-    cop_id root = cop_view_root(view);
-    cop_incarnation life = cop_view_incarnation(view, root);
-    bool is_new = root != front->root || life != front->root_life;
+    const struct cop_view *told = run->streams.told ? run->streams.told : view;
+    bool is_new = !is_at_root(front, view) || !is_at_root(front, told);
+    if (front->root != COP_ID_NONE && cop_view_epoch(told) <= front->epoch)
+        return;
     /* T19: it ended with the view before; a root that is new might not know that, or only that
      * the number was used. */
     if (front->options.flags & COP_STREAM_FRAGILE &&
@@ -97,8 +110,9 @@ static void follow_root(struct cop_run *run, struct cop__front *front)
         return;
     }
     if (is_new) {
-        front->root = root;
-        front->root_life = life;
+        front->root = cop_view_root(view);
+        front->root_life = cop_view_incarnation(view, front->root);
+        front->epoch = cop_view_epoch(view);
         front->is_asked = front->is_opened = front->has_said_end = false;
     }
     cop__front_pump(run, front);
@@ -107,7 +121,9 @@ static void follow_root(struct cop_run *run, struct cop__front *front)
 void cop__streams_view(struct cop_run *run, const struct cop_view *view)
 {
     cop__desk_view(&run->streams.desk, view);
+    run->streams.told = view;
     each_front(run, follow_root);
+    run->streams.told = NULL;
 }
 
 static void end_front(struct cop_run *run, struct cop__front *front)
@@ -169,8 +185,10 @@ void cop__streams_end(struct cop_run *run, int status)
     cop__desk_end(&streams->desk);
     each_front(run, end_front);
     while (streams->give_count > 0) {
-        struct cop_stream_event event = {.kind = COP_STREAM_CLOSED, .status = status};
-        tell_back_end(run, streams->gives[--streams->give_count].stream, &event);
+        struct cop__give last = streams->gives[--streams->give_count];
+        struct cop_stream_event event = {
+            .kind = COP_STREAM_CLOSED, .status = status, .key = last.key};
+        tell_back_end(run, last.stream, &event);
     }
     cop__streams_wake(run);
 }
@@ -201,8 +219,8 @@ static int add_give(struct cop__run_streams *streams, uint64_t stream, uint64_t 
         streams->gives = grown;
         streams->give_capacity = capacity;
     }
-    streams->gives[streams->give_count++] =
-        (struct cop__give){.stream = stream, .key = key};
+    streams->gives[streams->give_count++] = (struct cop__give){
+        .stream = stream, .key = key, .count = ++streams->gives_made};
     return 0;
 }
 
@@ -285,7 +303,8 @@ struct packet {
     uint64_t stream;
     const void *bytes;
     uint32_t length;
-    uint64_t key; /* of the stream for which it waits; 0: it does not wait yet */
+    uint64_t key;   /* of the one that it is for; 0: whichever there is */
+    uint64_t count; /* of the one for which it waits; 0: it does not wait yet */
 };
 
 static int put(struct cop_run *run, void *argument)
@@ -295,10 +314,11 @@ static int put(struct cop_run *run, void *argument)
     struct cop__give *give = find_give(run, packet->stream);
     if (run->tcp == NULL)
         return COP_ESTATE;
-    /* T1: one of the elder is another one, of which the program is told. */
-    if (give == NULL || (packet->key != 0 && packet->key != give->key))
+    /* T1: one of the elder is another one, of which the program is told; so is one of another life. */
+    if (give == NULL || (packet->key != 0 && packet->key != give->key) ||
+        (packet->count != 0 && packet->count != give->count))
         return COP_ENOENT;
-    packet->key = give->key;
+    packet->count = give->count;
     struct cop_request request = {.kind = COP_REQUEST_STREAM_PUT,
                                   .group = packet->stream,
                                   .key = give->key,
@@ -320,7 +340,8 @@ int cop_stream_send(struct cop_run *run, uint64_t stream, const void *bytes,
 {
     if (run == NULL || (bytes == NULL && length > 0) || length > COP_STREAM_PACKET_MAX)
         return COP_EINVAL;
-    struct packet packet = {stream, bytes, (uint32_t)length, 0};
+    struct packet packet = {
+        .stream = stream, .bytes = bytes, .length = (uint32_t)length};
     return cop__ask_loop(run, put, &packet);
 }
 
@@ -362,8 +383,20 @@ int cop_stream_send_wait(struct cop_run *run, uint64_t stream, const void *bytes
 {
     if (run == NULL || (bytes == NULL && length > 0) || length > COP_STREAM_PACKET_MAX)
         return COP_EINVAL;
-    struct packet packet = {stream, bytes, (uint32_t)length, 0};
+    struct packet packet = {
+        .stream = stream, .bytes = bytes, .length = (uint32_t)length};
     return ask_until(run, put, &packet, timeout_ns);
+}
+
+int cop_stream_give(struct cop_run *run, uint64_t stream, uint64_t key,
+                    const void *bytes, size_t length, cop_time timeout_ns)
+{
+    if (run == NULL || (bytes == NULL && length > 0) || length > COP_STREAM_PACKET_MAX)
+        return COP_EINVAL;
+    struct packet packet = {
+        .stream = stream, .bytes = bytes, .length = (uint32_t)length, .key = key};
+    return timeout_ns ? ask_until(run, put, &packet, timeout_ns)
+                      : cop__ask_loop(run, put, &packet);
 }
 
 struct taking {
@@ -687,7 +720,8 @@ int cop_stream_multicast(struct cop_run *run, uint64_t stream, const void *bytes
         return COP_EINVAL;
     if (length > COP_STREAM_PACKET_MAX)
         return COP_ETOOBIG;
-    struct packet packet = {stream, bytes, (uint32_t)length, 0};
+    struct packet packet = {
+        .stream = stream, .bytes = bytes, .length = (uint32_t)length};
     return cop__ask_loop(run, multicast, &packet);
 }
 

@@ -40,6 +40,7 @@ static void drop(struct cop__desk *desk, uint32_t at)
     free_parcels(customer, customer->parcel_count);
     free(customer->parcels);
     cop_buf_unref(customer->options);
+    cop_buf_unref(customer->definition);
     desk->count--;
     memmove(customer, customer + 1, (desk->count - at) * sizeof *customer);
 }
@@ -72,7 +73,7 @@ static struct cop__customer *add(struct cop__desk *desk, uint64_t stream)
 
 static int submit(struct cop__desk *desk, struct cop_request *request)
 {
-    request->token = desk->token;
+    request->token |= desk->token;
     int error = cop__tcp_submit(desk->tcp, request);
     desk->is_due = desk->is_due || error == COP_EAGAIN;
     return error;
@@ -130,6 +131,48 @@ static void bury(struct cop__desk *desk, struct cop__customer *customer)
 
 /* ---- what is to be done ---------------------------------------------------------- */
 
+static const struct cop_buf *definition_of(const struct cop__desk *desk,
+                                           uint64_t stream)
+{
+    struct cop_stream_info info;
+    return cop_node_stream(cop__tcp_node(desk->tcp), stream, &info) == 0
+               ? info.definition
+               : NULL;
+}
+
+static bool is_same(const struct cop_buf *a, const struct cop_buf *b)
+{
+    return a != NULL && b != NULL && a->length == b->length &&
+           memcmp(a->data, b->data, a->length) == 0;
+}
+
+/* T1: the node has another one of the number than it was attached to. MOVED is on its way. */
+static bool has_moved(const struct cop__desk *desk,
+                      const struct cop__customer *customer)
+{
+    const struct cop_buf *now = definition_of(desk, customer->stream);
+    return customer->is_attached && now != NULL && !is_same(now, customer->definition);
+}
+
+/* What it has taken is of the one that it named. If the node has another it begins anew. */
+static int begin(struct cop__desk *desk, struct cop__customer *customer,
+                 const struct cop_buf *named)
+{
+    const struct cop_buf *now = definition_of(desk, customer->stream);
+    struct cop_buf *copy = now ? cop_buf_copy(now->data, now->length) : NULL;
+    if (now != NULL && copy == NULL)
+        return COP_ENOMEM;
+    if (named != NULL && !is_same(named, now))
+        customer->taken = customer->reached = customer->reached_said = 0;
+    cop_buf_unref(customer->definition);
+    customer->definition = copy;
+    customer->is_attached = true;
+    customer->is_stale = false;
+    customer->wants_whole = true;
+    customer->marked = customer->taken;
+    return 0;
+}
+
 /* Opens it at the node, or attaches to it. */
 static int attach(struct cop__desk *desk, struct cop__customer *customer)
 {
@@ -138,25 +181,30 @@ static int attach(struct cop__desk *desk, struct cop__customer *customer)
     struct cop__bytes bytes = {customer->options->data, customer->options->length};
     int error = cop__options_decode(bytes, &options, &texts);
     struct cop_request request = {.kind = COP_REQUEST_STREAM_OPEN,
+                                  .token = ++desk->opened,
                                   .stream = &options,
                                   .member = customer->owner,
                                   .incarnation = customer->life,
                                   .wave = customer->taken,
                                   .reached = customer->reached};
+    if (error)
+        return error;
+    if (customer->is_attached)
+        options.definition = customer->definition;
+    error = submit(desk, &request);
     if (error == 0) {
-        error = submit(desk, &request);
-        cop_buf_unref(texts.definition);
+        customer->opening = request.token;
+        error = begin(desk, customer, options.definition);
     }
-    if (error == 0) {
-        struct cop_stream_info info = {0};
-        cop_node_stream(cop__tcp_node(desk->tcp), customer->stream, &info);
-        customer->key = info.key;
-        customer->is_attached = true;
-        customer->is_stale = false;
-        customer->wants_whole = true;
-        customer->marked = customer->taken;
-    }
+    cop_buf_unref(texts.definition);
     return error;
+}
+
+void cop__desk_complete(struct cop__desk *desk, uint64_t token)
+{
+    for (uint32_t i = 0; i < desk->count; i++)
+        if (desk->customers[i].opening == token)
+            desk->customers[i].opening = 0;
 }
 
 static void pass_parcels(struct cop__desk *desk, struct cop__customer *customer)
@@ -224,6 +272,10 @@ static void serve(struct cop__desk *desk, struct cop__customer *customer)
     if (customer->is_lost || customer->is_gone) {
         (void)(customer->is_lost ? bury(desk, customer)
                                  : dismiss(desk, customer, customer->status));
+        return;
+    }
+    if (has_moved(desk, customer)) {
+        dismiss(desk, customer, COP_EAGAIN);
         return;
     }
     if (!customer->is_attached || customer->is_stale) {
@@ -315,8 +367,8 @@ static void hear_end(struct cop__desk *desk, struct cop__customer *customer,
                                               ? COP_REQUEST_STREAM_CLOSE
                                               : COP_REQUEST_STREAM_DETACH,
                                   .group = customer->stream};
-    int error = submit(desk, &request);
-    /* A node that is busy: the front-end says it again, for it hears nothing. */
+    int error = has_moved(desk, customer) ? COP_EAGAIN : submit(desk, &request);
+    /* A node that is busy: the front-end says it again. */
     dismiss(desk, customer, error == COP_EAGAIN ? COP_EAGAIN : 0);
 }
 
@@ -373,7 +425,7 @@ void cop__desk_event(struct cop__desk *desk, uint64_t stream,
 {
     struct cop__customer *customer = find(desk, stream);
     if (customer == NULL || !customer->is_attached || customer->is_gone ||
-        customer->is_lost)
+        customer->is_lost || customer->opening != 0)
         return;
     if (event->kind == COP_STREAM_OUTPUT) {
         pass_output(desk, customer, event->whole, bytes);
@@ -385,7 +437,7 @@ void cop__desk_event(struct cop__desk *desk, uint64_t stream,
         customer->reached = event->wave;
         pass_parcels(desk, customer);
         say_reached(desk, customer);
-    } else if (event->kind == COP_STREAM_CLOSED && event->key == customer->key) {
+    } else if (event->kind == COP_STREAM_CLOSED) {
         dismiss(desk, customer, event->status);
     } else if (event->kind == COP_STREAM_MOVED && event->root == desk->self) {
         /* T1: it is another stream than it opened. What is on its way from it is of that one, and

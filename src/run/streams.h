@@ -75,12 +75,15 @@ struct cop__customer {
     uint64_t stream;
     cop_id owner;
     cop_incarnation life;
-    struct cop_buf *options; /* as they came: to attach again */
-    uint64_t taken, marked;  /* by the front-end; and as the node knows */
-    bool is_attached;        /* and the node knows of it */
-    uint64_t key;            /* to which one of the number (T1) */
-    bool is_told;            /* and it has heard that */
-    bool is_stale;           /* an output did not reach it: it must be attached again */
+    struct cop_buf *options;    /* as they came: to attach again */
+    struct cop_buf *definition; /* to which one of the number (T1); NULL: not yet */
+    uint64_t
+        opening; /* the request that attached it, until the node is known to have done so:
+                         what it said before was to another, or of another */
+    uint64_t taken, marked; /* by the front-end; and as the node knows */
+    bool is_attached;       /* and the node knows of it */
+    bool is_told;           /* and it has heard that */
+    bool is_stale;          /* an output did not reach it: it must be attached again */
     bool wants_whole; /* differences are still those to what the one before it had */
     bool is_lost;     /* it died: the node is to be told */
     bool is_gone;     /* it is to hear `status`, and no more */
@@ -93,7 +96,8 @@ struct cop__customer {
 struct cop__desk {
     struct cop__tcp *tcp; /* NULL: no node */
     cop_id self;
-    uint64_t token; /* of all requests to the node */
+    uint64_t token;  /* a bit of all requests to the node, that no others have */
+    uint64_t opened; /* how often it has asked to attach somebody */
     /* For a front-end in this process. */
     void (*front)(void *context, const struct cop__said *said);
     void *context;
@@ -103,6 +107,9 @@ struct cop__desk {
         is_due; /* something could not be said or done: again after a turn of the loop */
 };
 
+/* Of the desk of a run, whose other tokens are addresses. */
+#define COP__DESK_TOKEN (UINT64_C(1) << 63)
+
 /* What a front-end says, in this process or by a letter. */
 void cop__desk_hear(struct cop__desk *desk, cop_id from, cop_incarnation life,
                     const struct cop__said *said);
@@ -111,6 +118,8 @@ bool cop__said_is_for_desk(const struct cop__said *said);
 /* The node says something of a stream; what is for its front-end is passed on. */
 void cop__desk_event(struct cop__desk *desk, uint64_t stream,
                      const struct cop_stream_event *event, const struct cop_buf *bytes);
+/* One of its requests is done: `token` has its bit. */
+void cop__desk_complete(struct cop__desk *desk, uint64_t token);
 void cop__desk_view(struct cop__desk *desk, const struct cop_view *view);
 void cop__desk_turn(struct cop__desk *desk);
 void cop__desk_end(struct cop__desk *desk);
@@ -133,6 +142,7 @@ struct cop__front {
 
     cop_id root; /* to whom this was said; NONE: nobody yet */
     cop_incarnation root_life;
+    cop_epoch epoch; /* in which view */
     bool is_asked, is_opened, is_ending, has_said_end, closes;
     struct cop_stream_event last; /* the last output, without its bytes */
     struct cop_buf *state;        /* NULL: none yet */
@@ -150,6 +160,8 @@ struct cop__front {
 struct cop__give {
     uint64_t stream;
     uint64_t key; /* which one of that number (T1) */
+    uint64_t
+        count; /* so many were there before it, here: what waits for it waits for no other */
     bool
         is_hungry; /* it was turned away because the node was busy: it is told of room */
     struct cop__notice failed; /* its filter down has */
@@ -160,7 +172,9 @@ struct cop__run_streams {
     struct cop__front *fronts;
     struct cop__give *gives;
     uint32_t give_count, give_capacity;
-    bool is_due; /* as that of the desk */
+    uint64_t gives_made;
+    const struct cop_view *told; /* while front-ends are told of it */
+    bool is_due;                 /* as that of the desk */
     const struct cop_filter **filters;
     uint64_t made; /* numbers */
 };

@@ -7,182 +7,16 @@
 
 #include <cmocka.h>
 
+#include "net/tcp/driver.h"
 #include "run/parts.h"
-#include "run_world.h"
+#include "stream_world.h"
+#include "view/view.h"
 
 #include <coppice/filter.h>
-#include <coppice/stream.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define MEMBERS 5u
-#define WAVES 20u
-
-/* What a back-end has done and was told. */
-struct giver {
-    uint64_t stream, given, most; /* packets; and how many it may give */
-    uint64_t begins;              /* after this wave */
-    unsigned opened, closed, turned_away;
-    int why;
-    char down[64]; /* the packets that came, behind one another */
-    int down_why;  /* what was said with the last of them */
-};
-/* And a front-end. */
-struct taker {
-    uint64_t stream, wave, sum, reached;
-    unsigned outputs, completes;
-    uint32_t covered, departed;
-    bool complete, went_back;
-    unsigned closed;
-    int why;
-    cop_epoch closed_in; /* of the last view that the program had been told */
-};
-static struct giver givers[MEMBERS];
-static struct taker takers[2];
-static struct runs *world;
-static bool is_single; /* each wave is by itself */
-
-static uint64_t value_of(cop_id id, uint64_t wave) { return 1000 * (id + 1) + wave; }
-
-static uint64_t sum_of(cop_id first, uint64_t waves)
-{
-    uint64_t sum = 0;
-    for (cop_id id = first; id < MEMBERS; id++)
-        for (uint64_t k = 1; k <= waves; k++)
-            sum += value_of(id, k);
-    return sum;
-}
-
-static void give(struct cop_run *run, struct giver *giver)
-{
-    while (giver->given < giver->most) {
-        uint64_t value = 0, last = giver->given + 1;
-        /* On a slow machine waves may have gone by without it. */
-        if (last <= giver->begins)
-            last = giver->begins + 1;
-        for (uint64_t k = is_single ? last : giver->given + 1; k <= last; k++)
-            value += value_of(cop_self(run), k);
-        int error = cop_stream_send(run, giver->stream, &value, sizeof value);
-        if (error == COP_EAGAIN)
-            giver->turned_away++;
-        else if (error != COP_ENOENT) /* it is over, and is about to be told */
-            assert_int_equal(error, 0);
-        if (error)
-            return;
-        giver->given = last;
-    }
-}
-
-static void on_stream(void *context, struct cop_run *run, uint64_t stream,
-                      const struct cop_stream_event *event)
-{
-    struct player *player = context;
-    struct giver *giver = &givers[player - world->players];
-    if (event->kind == COP_STREAM_OPENED) {
-        /* Of what it gave to another one of this number (T1) this one has nothing. */
-        struct cop_stream_info info;
-        if (cop_stream_info(run, stream, &info) == 0 && info.key == event->key)
-            assert_int_equal(info.given, event->wave);
-        giver->given = 0;
-        giver->down[0] = '\0';
-        giver->opened++;
-        giver->stream = stream;
-        giver->begins = event->wave;
-    } else if (event->kind == COP_STREAM_CLOSED) {
-        giver->closed++;
-        giver->why = event->status;
-        return;
-    } else if (event->kind == COP_STREAM_DOWN) {
-        strncat(giver->down, event->length ? event->bytes : "", event->length);
-        giver->down_why = event->status;
-        return;
-    }
-    give(run, giver);
-}
-
-static void on_told(void *context, struct cop_run *run, uint64_t stream,
-                    const struct cop_stream_event *event)
-{
-    struct taker *taker = context;
-    struct cop_buf *result;
-    if (event->kind == COP_STREAM_CLOSED) {
-        taker->closed++;
-        taker->why = event->status;
-        taker->closed_in = world->players[cop_self(run)].epoch;
-        return;
-    }
-    if (event->kind == COP_STREAM_REACHED) {
-        taker->reached = event->wave;
-        return;
-    }
-    assert_int_equal(event->kind, COP_STREAM_OUTPUT);
-    assert_true(event->whole);
-    assert_int_equal(cop_stream_result(run, stream, event, &result), 0);
-    taker->sum = cop_filter_get_u64(result->data);
-    cop_buf_unref(result);
-    taker->went_back = taker->went_back || event->wave < taker->wave;
-    taker->wave = event->wave;
-    taker->complete = event->complete;
-    taker->covered = event->covered;
-    taker->departed = event->departed;
-    taker->outputs++;
-    taker->completes += event->complete;
-    /* Complete is: each with exactly as many packets. */
-    uint64_t before = is_single && event->wave > 0 ? sum_of(0, event->wave - 1) : 0;
-    if (event->complete && event->covered == MEMBERS)
-        assert_int_equal(taker->sum, sum_of(0, event->wave) - before);
-}
-
-static bool all_are_members(struct runs *runs)
-{
-    for (uint32_t i = 0; i < MEMBERS; i++)
-        if (cop_state(runs->players[i].run) != COP_RUN_MEMBER)
-            return false;
-    return true;
-}
-
-static int set_up(void **state)
-{
-    memset(givers, 0, sizeof givers);
-    is_single = false;
-    memset(takers, 0, sizeof takers);
-    world = runs_create();
-    for (uint32_t i = 0; i < MEMBERS; i++) {
-        struct cop_settings settings = runs_settings(world, i, MEMBERS);
-        settings.on_stream = on_stream;
-        givers[i].most = WAVES;
-        runs_start(world, i, &settings);
-    }
-    runs_until(world, all_are_members);
-    *state = world;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    runs_destroy(*state);
-    return 0;
-}
-
-static bool all_are_in(struct runs *runs)
-{
-    (void)runs;
-    return takers[0].wave == WAVES && takers[0].complete;
-}
-
-static bool half_is_in(struct runs *runs)
-{
-    (void)runs;
-    return takers[0].wave >= WAVES / 2;
-}
-
-static bool has_reached(struct runs *runs)
-{
-    (void)runs;
-    return takers[0].reached == 3;
-}
 
 static bool has_changed_hands(struct runs *runs)
 {
@@ -190,42 +24,17 @@ static bool has_changed_hands(struct runs *runs)
     return takers[0].closed > 0 && takers[1].outputs > 0;
 }
 
-static bool is_refused(struct runs *runs)
-{
-    (void)runs;
-    return takers[0].closed > 0;
-}
-
-static bool all_are_closed(struct runs *runs)
-{
-    for (uint32_t i = 0; i < MEMBERS; i++)
-        if (runs->players[i].run != NULL && givers[i].closed == 0)
-            return false;
-    return true;
-}
-
-static const struct cop_stream_options sums = {
-    .filter = "sum", .type = "u64", .window = 4};
-
-static void open_at(struct runs *runs, uint32_t i,
-                    const struct cop_stream_options *what, struct taker *taker)
-{
-    assert_int_equal(
-        cop_stream_open(runs->players[i].run, what, on_told, taker, &taker->stream), 0);
-    assert_int_equal(taker->outputs, 0); /* not before it has returned */
-}
-
 static void every_wave_is_exact(struct runs *runs, uint32_t front)
 {
     struct cop_run *run = runs->players[front].run;
     struct taker *taker = &takers[0];
-    open_at(runs, front, &sums, taker);
+    streams_open(runs, front, &streams_sums, taker);
     assert_int_equal(cop_stream_multicast(run, taker->stream, "a", 1), 0);
     assert_int_equal(cop_stream_multicast(run, taker->stream, "bc", 2), 0);
     assert_int_equal(cop_stream_multicast(run, taker->stream, "d", 1), 0);
-    runs_until(runs, all_are_in);
-    runs_until(runs, has_reached);
-    assert_int_equal(taker->sum, sum_of(0, WAVES));
+    runs_until(runs, streams_all_are_in);
+    runs_until(runs, streams_have_reached);
+    assert_int_equal(taker->sum, streams_sum(0, WAVES));
     assert_int_equal(taker->covered, MEMBERS);
     assert_true(taker->completes >= WAVES);
     assert_false(taker->went_back);
@@ -237,20 +46,20 @@ static void every_wave_is_exact(struct runs *runs, uint32_t front)
     }
     assert_int_equal(cop_stream_close(run, taker->stream), 0);
     assert_int_equal(cop_stream_close(run, taker->stream), COP_ENOENT);
-    runs_until(runs, all_are_closed);
+    runs_until(runs, streams_all_are_closed);
     assert_int_equal(taker->closed, 0); /* it knows */
 }
 
 /* Whoever closes it at the root, for instance one that was on the other side of a split. */
 static void it_is_closed_for(struct runs *runs, uint32_t front)
 {
-    open_at(runs, front, &sums, &takers[0]);
-    runs_until(runs, half_is_in);
+    streams_open(runs, front, &streams_sums, &takers[0]);
+    runs_until(runs, streams_half_is_in);
     struct cop_request request = {.kind = COP_REQUEST_STREAM_CLOSE,
                                   .group = takers[0].stream};
     assert_int_equal(cop__run_submit(runs->players[0].run, &request), 0);
-    runs_until(runs, is_refused);
-    runs_until(runs, all_are_closed);
+    runs_until(runs, streams_is_refused);
+    runs_until(runs, streams_all_are_closed);
     assert_int_equal(takers[0].closed, 1);
     assert_int_equal(takers[0].why, 0);
     assert_int_equal(cop_stream_close(runs->players[front].run, takers[0].stream),
@@ -264,6 +73,118 @@ static void it_is_closed_for_one_elsewhere(void **state)
     it_is_closed_for(*state, 3);
 }
 
+static void go_on(struct runs *runs)
+{
+    for (uint32_t i = 0; i < MEMBERS; i++) {
+        givers[i].most = WAVES;
+        streams_give(runs->players[i].run, &givers[i]);
+    }
+    runs_until(runs, streams_all_are_in);
+    assert_int_equal(takers[0].sum, streams_sum(0, WAVES));
+    assert_int_equal(takers[0].closed, 0);
+}
+
+static void half_of_it(struct runs *runs, uint32_t front)
+{
+    for (uint32_t i = 0; i < MEMBERS; i++)
+        givers[i].most = WAVES / 2;
+    streams_open(runs, front, &streams_sums, &takers[0]);
+    runs_until(runs, streams_half_is_in);
+}
+
+/* It asks before it has heard that the stream is another one than it was (T1): what it has taken of
+ * that one is no more at the desk than at the node. */
+static void what_was_taken_of_another(void **state)
+{
+    struct runs *runs = *state;
+    struct cop_run *root = runs->players[0].run;
+    struct cop_stream_options options = streams_sums;
+    half_of_it(runs, 3);
+    const struct cop__front *front = runs->players[3].run->streams.fronts;
+    struct cop_buf *other =
+        cop_buf_copy(front->definition->data, front->definition->length);
+    other->data[other->length - 1] ^= 1;
+    options.number = takers[0].stream;
+    options.definition = other;
+    struct cop_buf *bytes = cop__options_encode(&options);
+    struct cop__said said = {.kind = COP__SAY_OPEN,
+                             .stream = options.number,
+                             .wave = 1000,
+                             .reached = 200,
+                             .bytes = {bytes->data, bytes->length}};
+    cop__desk_hear(&root->streams.desk, 3, runs->players[3].run->incarnation, &said);
+    /* This the node said before it heard of that, and so of another. */
+    struct cop_stream_event late = {.kind = COP_STREAM_CLOSED};
+    cop__desk_event(&root->streams.desk, options.number, &late, NULL);
+    cop__run_stir(root);
+    cop_buf_unref(bytes);
+    cop_buf_unref(other);
+    assert_int_equal(cop_stream_multicast(runs->players[3].run, options.number, "a", 1),
+                     0);
+    assert_int_equal(
+        cop_stream_multicast(runs->players[3].run, options.number, "bc", 2), 0);
+    assert_int_equal(cop_stream_multicast(runs->players[3].run, options.number, "d", 1),
+                     0);
+    go_on(runs);
+    runs_until(runs, streams_have_reached);
+    for (uint32_t i = 0; i < MEMBERS; i++)
+        assert_string_equal(givers[i].down, "abcd");
+}
+
+/* Its front-end closes the one that it knows, and the node has another: that one stays. */
+static void closed_was_another(void **state)
+{
+    struct runs *runs = *state;
+    struct cop__desk *desk = &runs->players[0].run->streams.desk;
+    half_of_it(runs, 3);
+    struct cop_buf *definition = desk->customers[0].definition;
+    definition->data[definition->length - 1] ^= 1;
+    struct cop__said said = {.kind = COP__SAY_CLOSE, .stream = takers[0].stream};
+    cop__desk_hear(desk, 3, runs->players[3].run->incarnation, &said);
+    cop__run_stir(runs->players[0].run);
+    go_on(runs);
+}
+
+/* Another one was root for a while, of which the front-end hears when the former is it again. */
+static void the_root_is_back(void **state)
+{
+    struct runs *runs = *state;
+    struct cop_run *root = runs->players[0].run, *run = runs->players[3].run;
+    half_of_it(runs, 3);
+    const struct cop_view *now = cop_node_view(cop__tcp_node(root->tcp));
+    struct cop_ballot ballot = cop_view_ballot(now);
+    ballot.epoch++;
+    struct cop__entry entry = {.id = 0,
+                               .incarnation = cop_view_incarnation(now, 0),
+                               .presence = COP_REMOVED,
+                               .since = ballot.epoch};
+    struct cop__delta delta = {0};
+    struct cop_view *between;
+    assert_int_equal(cop__delta_put(&delta, &entry), 0);
+    assert_int_equal(cop__view_derive(now, &ballot, &delta, &between), 0);
+    cop__delta_free(&delta);
+    cop__desk_view(&root->streams.desk, between);
+    cop__streams_view(run, between);
+    cop_view_unref(between);
+    go_on(runs);
+}
+
+/* What a thread gives is for the one of which it has heard, whichever there is now. */
+static void given_to_one(void **state)
+{
+    struct runs *runs = *state;
+    struct cop_run *run = runs->players[3].run;
+    uint64_t value = streams_value(3, WAVES / 2 + 1);
+    half_of_it(runs, 0);
+    uint64_t key = givers[3].key, stream = takers[0].stream;
+    assert_int_equal(cop_stream_give(run, stream, key + 1, &value, sizeof value, 0),
+                     COP_ENOENT);
+    assert_int_equal(cop_stream_give(run, stream, key, &value, sizeof value, 0), 0);
+    givers[3].given++;
+    assert_int_equal(cop_stream_give(run, stream, key, NULL, 8, 0), COP_EINVAL);
+    go_on(runs);
+}
+
 static void the_front_end_is_at_the_root(void **state)
 {
     every_wave_is_exact(*state, 0);
@@ -275,22 +196,22 @@ static void the_front_end_is_elsewhere(void **state) { every_wave_is_exact(*stat
 static void waves_are_by_themselves(void **state)
 {
     struct runs *runs = *state;
-    struct cop_stream_options options = sums;
+    struct cop_stream_options options = streams_sums;
     options.flags = COP_STREAM_SINGLE;
-    is_single = true;
+    streams_are_single = true;
     for (uint32_t i = 0; i < MEMBERS; i++)
         givers[i].most = WAVES / 2;
-    open_at(runs, 3, &options, &takers[0]);
-    runs_until(runs, half_is_in);
+    streams_open(runs, 3, &options, &takers[0]);
+    runs_until(runs, streams_half_is_in);
     runs_free(runs, 1);
     for (uint32_t i = 0; i < MEMBERS; i++) {
         givers[i].most = WAVES;
         if (i != 1)
-            give(runs->players[i].run, &givers[i]);
+            streams_give(runs->players[i].run, &givers[i]);
     }
-    runs_until(runs, all_are_in);
-    assert_int_equal(takers[0].sum,
-                     sum_of(0, WAVES) - sum_of(0, WAVES - 1) - value_of(1, WAVES));
+    runs_until(runs, streams_all_are_in);
+    assert_int_equal(takers[0].sum, streams_sum(0, WAVES) - streams_sum(0, WAVES - 1) -
+                                        streams_value(1, WAVES));
     assert_int_equal(takers[0].departed, 0);
     /* A filter for single waves has no others. */
     options.filter = "concat";
@@ -304,28 +225,28 @@ static void waves_are_by_themselves(void **state)
 static void the_root_dies(void **state)
 {
     struct runs *runs = *state;
-    struct cop_stream_options options = sums;
+    struct cop_stream_options options = streams_sums;
     options.flags = COP_STREAM_WITHDRAW;
     for (uint32_t i = 0; i < MEMBERS; i++)
         givers[i].most = WAVES / 2;
-    open_at(runs, 3, &options, &takers[0]);
+    streams_open(runs, 3, &options, &takers[0]);
     assert_int_equal(
         cop_stream_multicast(runs->players[3].run, takers[0].stream, "x", 1), 0);
-    runs_until(runs, half_is_in);
+    runs_until(runs, streams_half_is_in);
     runs_free(runs, 0);
     for (uint32_t i = 1; i < MEMBERS; i++) {
         givers[i].most = WAVES;
-        give(runs->players[i].run, &givers[i]);
+        streams_give(runs->players[i].run, &givers[i]);
     }
-    runs_until(runs, all_are_in);
-    assert_int_equal(takers[0].sum, sum_of(1, WAVES));
+    runs_until(runs, streams_all_are_in);
+    assert_int_equal(takers[0].sum, streams_sum(1, WAVES));
     assert_int_equal(takers[0].covered, MEMBERS - 1);
     /* Packets go on where they were. */
     assert_int_equal(
         cop_stream_multicast(runs->players[3].run, takers[0].stream, "yz", 2), 0);
     assert_int_equal(
         cop_stream_multicast(runs->players[3].run, takers[0].stream, ".", 1), 0);
-    runs_until(runs, has_reached);
+    runs_until(runs, streams_have_reached);
     for (uint32_t i = 1; i < MEMBERS; i++)
         assert_string_equal(givers[i].down, "xyz.");
 }
@@ -334,19 +255,19 @@ static void the_root_dies(void **state)
  * the back-ends. */
 static void a_loss_ends_it(struct runs *runs, uint32_t front, uint32_t lost)
 {
-    struct cop_stream_options options = sums;
+    struct cop_stream_options options = streams_sums;
     options.flags = COP_STREAM_FRAGILE;
     for (uint32_t i = 0; i < MEMBERS; i++)
         givers[i].most = WAVES / 2;
-    open_at(runs, front, &options, &takers[0]);
-    runs_until(runs, half_is_in);
+    streams_open(runs, front, &options, &takers[0]);
+    runs_until(runs, streams_half_is_in);
     assert_int_equal(takers[0].closed, 0);
     cop_epoch epoch = runs->players[front].epoch;
     runs_free(runs, lost);
-    runs_until(runs, is_refused);
+    runs_until(runs, streams_is_refused);
     assert_int_equal(takers[0].why, COP_ELOST);
     assert_true(takers[0].closed_in <= epoch + 1);
-    runs_until(runs, all_are_closed);
+    runs_until(runs, streams_all_are_closed);
     assert_int_equal(takers[0].closed, 1);
     assert_int_equal(cop_stream_close(runs->players[front].run, takers[0].stream),
                      COP_ENOENT);
@@ -355,10 +276,11 @@ static void a_loss_ends_it(struct runs *runs, uint32_t front, uint32_t lost)
     takers[0] = (struct taker){0};
     for (uint32_t i = 0; i < MEMBERS; i++)
         givers[i].most = WAVES;
-    open_at(runs, front, &sums, &takers[0]);
-    runs_until(runs, all_are_in);
-    assert_int_equal(takers[0].sum, sum_of(0, WAVES) - (sum_of(lost, WAVES) -
-                                                        sum_of(lost + 1, WAVES)));
+    streams_open(runs, front, &streams_sums, &takers[0]);
+    runs_until(runs, streams_all_are_in);
+    assert_int_equal(takers[0].sum,
+                     streams_sum(0, WAVES) -
+                         (streams_sum(lost, WAVES) - streams_sum(lost + 1, WAVES)));
 }
 
 static void a_fragile_one_loses_a_leaf(void **state) { a_loss_ends_it(*state, 3, 4); }
@@ -370,32 +292,32 @@ static void a_fragile_one_at_the_root(void **state) { a_loss_ends_it(*state, 0, 
 static void the_front_end_dies(void **state)
 {
     struct runs *runs = *state;
-    open_at(runs, 3, &sums, &takers[0]);
-    runs_until(runs, half_is_in);
+    streams_open(runs, 3, &streams_sums, &takers[0]);
+    runs_until(runs, streams_half_is_in);
     runs_free(runs, 3);
     assert_int_equal(takers[0].closed, 1);
     assert_int_equal(takers[0].why, COP_ESTATE);
-    runs_until(runs, all_are_closed);
+    runs_until(runs, streams_all_are_closed);
 }
 
 static void another_one_goes_on(void **state)
 {
     struct runs *runs = *state;
-    struct cop_stream_options options = sums;
+    struct cop_stream_options options = streams_sums;
     options.number = 77;
     options.flags = COP_STREAM_KEEP | COP_STREAM_WITHDRAW;
-    open_at(runs, 3, &options, &takers[1]);
+    streams_open(runs, 3, &options, &takers[1]);
     assert_int_equal(takers[1].stream, 77);
     runs_free(runs, 3);
     /* At one that was its member all the time, and with what was not taken. */
-    open_at(runs, 4, &options, &takers[0]);
-    runs_until(runs, all_are_in);
-    assert_int_equal(takers[0].sum,
-                     sum_of(0, WAVES) - (sum_of(3, WAVES) - sum_of(4, WAVES)));
+    streams_open(runs, 4, &options, &takers[0]);
+    runs_until(runs, streams_all_are_in);
+    assert_int_equal(takers[0].sum, streams_sum(0, WAVES) - (streams_sum(3, WAVES) -
+                                                             streams_sum(4, WAVES)));
     /* A third one takes it over. */
     const struct taker *former = &takers[0];
     takers[1] = (struct taker){0};
-    open_at(runs, 0, &options, &takers[1]);
+    streams_open(runs, 0, &options, &takers[1]);
     runs_until(runs, has_changed_hands);
     assert_int_equal(former->why, COP_EEXIST);
     assert_int_equal(takers[1].sum, former->sum);
@@ -410,18 +332,18 @@ static int set_up_chain(void **state)
 {
     memset(givers, 0, sizeof givers);
     memset(takers, 0, sizeof takers);
-    is_single = false;
-    world = runs_create();
+    streams_are_single = false;
+    streams_world = runs_create();
     for (uint32_t i = 0; i < MEMBERS; i++) {
-        struct cop_settings settings = runs_settings(world, i, MEMBERS);
-        settings.on_stream = on_stream;
+        struct cop_settings settings = runs_settings(streams_world, i, MEMBERS);
+        settings.on_stream = streams_on_stream;
         settings.detector = "connection";
         settings.shape = "chain";
         givers[i].most = WAVES;
-        runs_start(world, i, &settings);
+        runs_start(streams_world, i, &settings);
     }
-    runs_until(world, all_are_members);
-    *state = world;
+    runs_until(streams_world, streams_all_are_members);
+    *state = streams_world;
     return 0;
 }
 
@@ -435,7 +357,7 @@ static bool three_has_heard(struct runs *runs) { return has_heard(runs, 3); }
 
 static bool all_have_reached(struct runs *runs)
 {
-    return has_reached(runs) && all_are_in(runs);
+    return streams_have_reached(runs) && streams_all_are_in(runs);
 }
 
 /*
@@ -447,26 +369,26 @@ static bool all_have_reached(struct runs *runs)
 static void it_was_there_before(struct runs *runs, uint32_t front)
 {
     struct cop_stats stats;
-    struct cop_stream_options options = sums;
+    struct cop_stream_options options = streams_sums;
     options.number = TWICE;
     options.flags = COP_STREAM_KEEP | COP_STREAM_WITHDRAW;
     assert_int_equal(cop_shape_make(COP_SHAPE_FLAT, 0, &options.shape), 0);
-    open_at(runs, 0, &options, &takers[1]);
+    streams_open(runs, 0, &options, &takers[1]);
     runs->players[1].is_asleep = true;
     runs->players[2].is_asleep = runs->players[4].is_asleep = true;
     runs_until(runs, three_has_heard);
     struct cop_run *run = runs->players[front].run;
-    open_at(runs, front, &options, &takers[0]);
+    streams_open(runs, front, &options, &takers[0]);
     assert_false(has_heard(runs, 2) || has_heard(runs, 4));
     assert_int_equal(cop_stream_multicast(run, TWICE, "a", 1), 0);
     assert_int_equal(cop_stream_multicast(run, TWICE, "bc", 2), 0);
     runs_free(runs, 0);
     runs_free(runs, 1);
     runs->players[2].is_asleep = runs->players[4].is_asleep = false;
-    runs_until(runs, all_are_in);
+    runs_until(runs, streams_all_are_in);
     assert_int_equal(cop_stream_multicast(run, TWICE, "d", 1), 0);
     runs_until(runs, all_have_reached);
-    assert_int_equal(takers[0].sum, sum_of(2, WAVES));
+    assert_int_equal(takers[0].sum, streams_sum(2, WAVES));
     assert_int_equal(takers[0].covered, 3);
     assert_int_equal(takers[0].closed, 0);
     for (uint32_t i = 2; i < MEMBERS; i++)
@@ -486,333 +408,31 @@ static void the_desk_has_moved_to_an_elder(void **state)
     it_was_there_before(*state, 4);
 }
 
-/* ---- filters of the program ------------------------------------------------------ */
-
-static struct cop_filter mine;
-static const struct cop_filter *const filters[] = {&mine};
-
-static void filters_of_the_program(void **state)
-{
-    struct cop_run *run;
-    char why[200];
-    struct taker *taker = &takers[0];
-    (void)state;
-    memset(givers, 0, sizeof givers);
-    memset(takers, 0, sizeof takers);
-    mine = *cop_filter_find("sum");
-    mine.name = "mine";
-    world = runs_create();
-    struct cop_settings settings = runs_settings(world, 0, 1);
-    settings.on_stream = on_stream;
-    settings.filter_count = 1;
-    assert_int_equal(cop_start(&settings, &run, why, sizeof why), COP_EINVAL);
-    assert_non_null(strstr(why, "filters[0]"));
-    settings.filters = filters;
-    mine.name = "sum";
-    assert_int_equal(cop_start(&settings, &run, why, sizeof why), COP_EINVAL);
-    mine.name = "mine";
-    givers[0].most = WAVES;
-    runs_start(world, 0, &settings);
-    run = world->players[0].run;
-    while (cop_state(run) != COP_RUN_MEMBER)
-        cop_poll(run, -1);
-    struct cop_stream_options options = sums;
-    options.filter = "mine";
-    open_at(world, 0, &options, taker);
-    runs_until(world, all_are_in);
-    assert_int_equal(taker->sum, 1000 * WAVES + WAVES * (WAVES + 1) / 2);
-    runs_destroy(world);
-}
-
-/* Each its letter of three words, by way of the desk of a root that is then another one. */
-static void a_filter_down(void **state)
-{
-    struct runs *runs = *state;
-    struct cop_run *run = runs->players[3].run;
-    struct cop_stream_options options = sums;
-    char name[] = "scatter";
-    options.down = name;
-    open_at(runs, 3, &options, &takers[0]);
-    name[0] = '-'; /* it was copied */
-    assert_int_equal(cop_stream_multicast(run, takers[0].stream, "abcde", 5), 0);
-    runs_until(runs, half_is_in);
-    runs_free(runs, 0);
-    assert_int_equal(cop_stream_multicast(run, takers[0].stream, "fghij", 5), 0);
-    assert_int_equal(cop_stream_multicast(run, takers[0].stream, "klmno", 5), 0);
-    runs_until(runs, all_are_in);
-    runs_until(runs, has_reached);
-    static const char *const letters[] = {"bgl", "chm", "din", "ejo"};
-    for (uint32_t i = 1; i < MEMBERS; i++)
-        assert_string_equal(givers[i].down, letters[i - 1]);
-}
-
-/* ---- a filter down that is wrong ------------------------------------------------- */
-
-static char logged[200]; /* the first */
-static unsigned lines;
-
-static void on_log(void *context, enum cop_log_level level, const char *line)
-{
-    (void)context, (void)level;
-    if (strstr(line, "filter") != NULL && lines++ == 0)
-        snprintf(logged, sizeof logged, "%s", line);
-}
-
-static int be_short(struct cop_span ready, const struct cop_place *place,
-                    const struct cop_packet *packet, struct cop_filter_out *out)
-{
-    (void)ready, (void)place, (void)packet, (void)out;
-    return COP_ENOMEM;
-}
-
-static int be_wrong(struct cop_span ready, const struct cop_place *place,
-                    const struct cop_packet *packet, struct cop_filter_out *out)
-{
-    (void)ready, (void)place;
-    return cop_filter_put(out, packet->data.bytes, 7);
-}
-
-static bool has_come(struct runs *runs)
-{
-    (void)runs;
-    return takers[0].reached == 4;
-}
-
-/* It is named, once and not for each packet, the back-end hears of it, and the stream goes on, and
- * the node. */
-static void it_fails(int (*down)(struct cop_span, const struct cop_place *,
-                                 const struct cop_packet *, struct cop_filter_out *),
-                     int status)
-{
-    uint64_t value = 7;
-    lines = 0;
-    memset(givers, 0, sizeof givers);
-    memset(takers, 0, sizeof takers);
-    mine = (struct cop_filter){.abi = COP_FILTER_ABI,
-                               .flags = COP_FILTER_DOWN,
-                               .name = "mine",
-                               .about = "fails",
-                               .state = "mine/1",
-                               .inputs = "u64",
-                               .init = cop_filter_find("path")->init,
-                               .down = down};
-    world = runs_create();
-    struct cop_settings settings = runs_settings(world, 0, 1);
-    settings.on_stream = on_stream;
-    settings.on_log = on_log;
-    settings.log_level = COP_LOG_WARN;
-    settings.filter_count = 1;
-    settings.filters = filters;
-    givers[0].most = WAVES;
-    runs_start(world, 0, &settings);
-    struct cop_run *run = world->players[0].run;
-    while (cop_state(run) != COP_RUN_MEMBER)
-        cop_poll(run, -1);
-    struct cop_stream_options options = sums;
-    options.down = "mine";
-    assert_int_equal(cop_stream_open(run, &options, NULL, NULL, NULL), COP_EINVAL);
-    options.down_type = "u64";
-    open_at(world, 0, &options, &takers[0]);
-    assert_int_equal(cop_stream_multicast(run, takers[0].stream, &value, 7),
-                     COP_EINVAL);
-    for (int i = 0; i < 4; i++)
-        assert_int_equal(cop_stream_multicast(run, takers[0].stream, &value, 8), 0);
-    runs_until(world, all_are_in);
-    runs_until(world, has_come);
-    assert_int_equal(givers[0].down_why, status);
-    assert_string_equal(givers[0].down, "");
-    assert_non_null(strstr(logged, "the filter mine failed on packet 1"));
-    assert_non_null(strstr(logged, cop_strerror(status)));
-    assert_int_equal(lines, 1);
-    /* Of another stream there is one more. */
-    uint64_t first = takers[0].stream;
-    takers[0] = (struct taker){0};
-    givers[0] = (struct giver){.most = WAVES};
-    open_at(world, 0, &options, &takers[0]);
-    assert_true(takers[0].stream != first);
-    for (int i = 0; i < 4; i++)
-        assert_int_equal(cop_stream_multicast(run, takers[0].stream, &value, 8), 0);
-    runs_until(world, has_come);
-    assert_int_equal(lines, 2);
-    assert_int_equal(cop_state(run), COP_RUN_MEMBER);
-    runs_destroy(world);
-}
-
-static void a_filter_down_fails(void **state)
-{
-    (void)state;
-    it_fails(be_wrong, COP_EBUG);
-}
-
-static void a_filter_down_has_no_memory(void **state)
-{
-    (void)state;
-    it_fails(be_short, COP_ENOMEM);
-}
-
-/* ---- filters up that are wrong --------------------------------------------------- */
-
-static struct cop_filter tables[MEMBERS]; /* each its own, under one name */
-static const struct cop_filter *lists[MEMBERS];
-static bool is_short;
-
-static int join_or_fail(struct cop_span a, struct cop_span b,
-                        struct cop_filter_out *out)
-{
-    return is_short ? COP_ENOMEM : cop_filter_find("sum")->join(a, b, out);
-}
-
-static int lift_or_fail(struct cop_span empty, const struct cop_packet *packet,
-                        struct cop_filter_out *out)
-{
-    return is_short ? COP_ENOMEM : cop_filter_find("sum")->lift(empty, packet, out);
-}
-
-static int set_up_filters(void **state)
-{
-    memset(givers, 0, sizeof givers);
-    memset(takers, 0, sizeof takers);
-    is_single = is_short = false;
-    lines = 0;
-    world = runs_create();
-    for (uint32_t i = 0; i < MEMBERS; i++) {
-        struct cop_settings settings = runs_settings(world, i, MEMBERS);
-        tables[i] = *cop_filter_find("sum");
-        tables[i].name = "mine";
-        lists[i] = &tables[i];
-        settings.filters = &lists[i];
-        settings.filter_count = 1;
-        settings.on_stream = on_stream;
-        settings.on_log = on_log;
-        settings.log_level = COP_LOG_WARN;
-        settings.detector = "connection";
-        givers[i].most = WAVES / 2;
-        runs_start(world, i, &settings);
-    }
-    runs_until(world, all_are_members);
-    *state = world;
-    return 0;
-}
-
-static void give_all(struct runs *runs, uint64_t most)
-{
-    for (uint32_t i = 0; i < MEMBERS; i++) {
-        givers[i].most = most;
-        give(runs->players[i].run, &givers[i]);
-    }
-}
-
-/* All are members as before, and another stream of the same front-end goes on. */
-static void only_the_stream_has_ended(struct runs *runs, uint32_t front)
-{
-    assert_non_null(strstr(logged, "the filter mine failed"));
-    assert_int_equal(lines, 1);
-    assert_true(all_are_members(runs));
-    memset(givers, 0, sizeof givers);
-    takers[0] = (struct taker){0};
-    for (uint32_t i = 0; i < MEMBERS; i++)
-        givers[i].most = WAVES;
-    open_at(runs, front, &sums, &takers[0]);
-    runs_until(runs, all_are_in);
-    assert_int_equal(takers[0].sum, sum_of(0, WAVES));
-}
-
-/* T22: at one member, with others below and above it. All hear why, and that one names it. */
-static void a_filter_up_has_no_memory(void **state)
-{
-    struct runs *runs = *state;
-    struct cop_stream_options options = sums;
-    options.filter = "mine";
-    tables[1].join = join_or_fail;
-    open_at(runs, 3, &options, &takers[0]);
-    runs_until(runs, half_is_in);
-    is_short = true;
-    give_all(runs, WAVES);
-    runs_until(runs, is_refused);
-    assert_int_equal(takers[0].why, COP_ENOMEM);
-    runs_until(runs, all_are_closed);
-    for (uint32_t i = 0; i < MEMBERS; i++)
-        assert_int_equal(givers[i].why, COP_ENOMEM);
-    assert_non_null(strstr(logged, cop_strerror(COP_ENOMEM)));
-    only_the_stream_has_ended(runs, 3);
-}
-
-static bool nothing_is_in(struct runs *runs)
-{
-    (void)runs;
-    return takers[0].complete && takers[0].wave == 0;
-}
-
-/* Only in what the front-end makes of outputs, for its member has nobody below it, and joins nothing
- * to a first packet: it ends, and nobody is kept waiting for it. */
-static void the_filter_of_a_front_end_fails(void **state)
-{
-    struct runs *runs = *state;
-    struct cop_stream_options options = sums;
-    options.filter = "mine";
-    tables[4].join = join_or_fail;
-    for (uint32_t i = 0; i < MEMBERS; i++)
-        givers[i].most = 0;
-    open_at(runs, 4, &options, &takers[0]);
-    runs_until(runs, nothing_is_in);
-    is_short = true;
-    give_all(runs, 1);
-    runs_until(runs, is_refused);
-    assert_int_equal(takers[0].why, COP_ENOMEM);
-    runs_until(runs, all_are_closed);
-    assert_int_equal(takers[0].closed, 1);
-    for (uint32_t i = 0; i < MEMBERS; i++)
-        assert_int_equal(givers[i].why, 0);
-    only_the_stream_has_ended(runs, 4);
-}
-
-/* A packet on which it fails is not taken, and that is all. */
-static void the_filter_fails_on_a_packet(void **state)
-{
-    struct runs *runs = *state;
-    struct cop_run *run = runs->players[2].run;
-    struct cop_stream_options options = sums;
-    uint64_t value = 7;
-    options.filter = "mine";
-    tables[2].lift = lift_or_fail;
-    open_at(runs, 3, &options, &takers[0]);
-    runs_until(runs, half_is_in);
-    is_short = true;
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(cop_stream_send(run, takers[0].stream, &value, 8), COP_EBUG);
-    assert_non_null(strstr(logged, "the filter mine failed on packet 11:"));
-    assert_int_equal(lines, 1);
-    is_short = false;
-    give_all(runs, WAVES);
-    runs_until(runs, all_are_in);
-    assert_int_equal(takers[0].sum, sum_of(0, WAVES));
-    assert_int_equal(lines, 1);
-}
-
 static void what_cannot_be(void **state)
 {
     struct runs *runs = *state;
     struct cop_run *run = runs->players[1].run;
-    struct cop_stream_options options = sums;
+    struct cop_stream_options options = streams_sums;
     struct cop_stream_output output;
     struct cop_stream_info info;
     uint64_t number, value = 1;
     assert_int_equal(cop_stream_open(NULL, &options, NULL, NULL, NULL), COP_EINVAL);
     options.filter = "nonesuch";
     assert_int_equal(cop_stream_open(run, &options, NULL, NULL, NULL), COP_EINVAL);
-    options = sums;
-    options.type = "text"; /* sums are of numbers */
+    options = streams_sums;
+    options.type = "text"; /* streams_sums are of numbers */
     assert_int_equal(cop_stream_open(run, &options, NULL, NULL, NULL), COP_EINVAL);
-    options = sums;
+    options = streams_sums;
     options.window = COP_STREAM_WINDOW_MAX + 1;
     assert_int_equal(cop_stream_open(run, &options, NULL, NULL, NULL), COP_EINVAL);
     assert_int_equal(cop_stream_send(run, 5, &value, sizeof value), COP_ENOENT);
     assert_int_equal(cop_stream_multicast(run, 5, "", 0), COP_ENOENT);
     assert_int_equal(cop_stream_close(run, 5), COP_ENOENT);
     assert_int_equal(cop_stream_info(run, 5, &info), COP_ENOENT);
-    options = sums;
+    options = streams_sums;
     options.window = 2 * WAVES;
-    assert_int_equal(cop_stream_open(run, &options, on_told, &takers[0], &number), 0);
+    assert_int_equal(
+        cop_stream_open(run, &options, streams_on_told, &takers[0], &number), 0);
     options.number = number;
     assert_int_equal(cop_stream_open(run, &options, NULL, NULL, NULL), COP_EEXIST);
     assert_int_equal(cop_stream_wait(run, number, 1, &output), COP_ESTATE);
@@ -821,20 +441,21 @@ static void what_cannot_be(void **state)
     for (uint32_t i = 0; i < options.window; i++)
         assert_int_equal(cop_stream_multicast(run, number, "", 0), 0);
     assert_int_equal(cop_stream_multicast(run, number, "", 0), COP_EAGAIN);
-    runs_until(runs, all_are_in);
+    runs_until(runs, streams_all_are_in);
     assert_int_equal(cop_stream_info(run, number, &info), 0);
     assert_string_equal(info.filter->name, "sum");
     assert_int_equal(cop_stream_send(run, number, &value, 7), COP_EINVAL);
     /* A number is used once. */
     assert_int_equal(cop_stream_close(run, number), 0);
-    runs_until(runs, all_are_closed);
+    runs_until(runs, streams_all_are_closed);
     takers[0] = (struct taker){0};
-    assert_int_equal(cop_stream_open(run, &options, on_told, &takers[0], NULL), 0);
-    runs_until(runs, is_refused);
+    assert_int_equal(cop_stream_open(run, &options, streams_on_told, &takers[0], NULL),
+                     0);
+    runs_until(runs, streams_is_refused);
     assert_int_equal(takers[0].why, COP_EEXIST);
-    assert_int_equal(
-        cop_stream_open(runs->players[0].run, &options, on_told, &takers[1], NULL),
-        COP_EEXIST); /* at the root it is known at once */
+    assert_int_equal(cop_stream_open(runs->players[0].run, &options, streams_on_told,
+                                     &takers[1], NULL),
+                     COP_EEXIST); /* at the root it is known at once */
     assert_int_equal(takers[1].closed, 0);
 }
 
@@ -908,35 +529,42 @@ static void threads_wait(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_front_end_is_at_the_root, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(the_front_end_is_elsewhere, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(it_is_closed_at_the_root, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(it_is_closed_for_one_elsewhere, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(waves_are_by_themselves, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_root_dies, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_fragile_one_loses_a_leaf, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_fragile_one_loses_its_root, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_fragile_one_at_the_root, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_front_end_dies, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(another_one_goes_on, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_front_end_is_at_the_root, streams_set_up,
+                                        streams_tear_down),
+        cmocka_unit_test_setup_teardown(the_front_end_is_elsewhere, streams_set_up,
+                                        streams_tear_down),
+        cmocka_unit_test_setup_teardown(it_is_closed_at_the_root, streams_set_up,
+                                        streams_tear_down),
+        cmocka_unit_test_setup_teardown(what_was_taken_of_another, streams_set_up,
+                                        streams_tear_down),
+        cmocka_unit_test_setup_teardown(closed_was_another, streams_set_up,
+                                        streams_tear_down),
+        cmocka_unit_test_setup_teardown(the_root_is_back, streams_set_up,
+                                        streams_tear_down),
+        cmocka_unit_test_setup_teardown(given_to_one, streams_set_up,
+                                        streams_tear_down),
+        cmocka_unit_test_setup_teardown(it_is_closed_for_one_elsewhere, streams_set_up,
+                                        streams_tear_down),
+        cmocka_unit_test_setup_teardown(waves_are_by_themselves, streams_set_up,
+                                        streams_tear_down),
+        cmocka_unit_test_setup_teardown(the_root_dies, streams_set_up,
+                                        streams_tear_down),
+        cmocka_unit_test_setup_teardown(a_fragile_one_loses_a_leaf, streams_set_up,
+                                        streams_tear_down),
+        cmocka_unit_test_setup_teardown(a_fragile_one_loses_its_root, streams_set_up,
+                                        streams_tear_down),
+        cmocka_unit_test_setup_teardown(a_fragile_one_at_the_root, streams_set_up,
+                                        streams_tear_down),
+        cmocka_unit_test_setup_teardown(the_front_end_dies, streams_set_up,
+                                        streams_tear_down),
+        cmocka_unit_test_setup_teardown(another_one_goes_on, streams_set_up,
+                                        streams_tear_down),
         cmocka_unit_test_setup_teardown(the_root_has_moved_to_an_elder, set_up_chain,
-                                        tear_down),
+                                        streams_tear_down),
         cmocka_unit_test_setup_teardown(the_desk_has_moved_to_an_elder, set_up_chain,
-                                        tear_down),
-        cmocka_unit_test(filters_of_the_program),
-        cmocka_unit_test_setup_teardown(a_filter_down, set_up, tear_down),
-        cmocka_unit_test(a_filter_down_fails),
-        cmocka_unit_test(a_filter_down_has_no_memory),
-        cmocka_unit_test_setup_teardown(a_filter_up_has_no_memory, set_up_filters,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(the_filter_of_a_front_end_fails, set_up_filters,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(the_filter_fails_on_a_packet, set_up_filters,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(what_cannot_be, set_up, tear_down),
+                                        streams_tear_down),
+        cmocka_unit_test_setup_teardown(what_cannot_be, streams_set_up,
+                                        streams_tear_down),
         cmocka_unit_test(threads_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
