@@ -85,12 +85,6 @@ static void each_front(struct cop_run *run,
     }
 }
 
-static bool is_at_root(const struct cop__front *front, const struct cop_view *view)
-{
-    cop_id root = cop_view_root(view);
-    return root == front->root && cop_view_incarnation(view, root) == front->root_life;
-}
-
 /*
  * Where the root is another one, or has another life, everything is said again; also if it was
  * so only for a while, for its desk has dropped all then. The node may have the next view already.
@@ -99,7 +93,8 @@ static void follow_root(struct cop_run *run, struct cop__front *front)
 {
     const struct cop_view *view = cop_node_view(cop__tcp_node(run->tcp));
     const struct cop_view *told = run->streams.told ? run->streams.told : view;
-    bool is_new = !is_at_root(front, view) || !is_at_root(front, told);
+    bool is_new =
+        !cop__front_is_at_root(front, view) || !cop__front_is_at_root(front, told);
     if (front->root != COP_ID_NONE && cop_view_epoch(told) <= front->epoch)
         return;
     /* T19: it ended with the view before; a root that is new might not know that, or only that

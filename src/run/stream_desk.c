@@ -16,10 +16,11 @@
 
 /* ---- customers ------------------------------------------------------------------- */
 
+/* Not one that is only to hear that it is gone. */
 static struct cop__customer *find(const struct cop__desk *desk, uint64_t stream)
 {
     for (uint32_t i = 0; i < desk->count; i++)
-        if (desk->customers[i].stream == stream)
+        if (desk->customers[i].stream == stream && !desk->customers[i].is_gone)
             return &desk->customers[i];
     return NULL;
 }
@@ -45,13 +46,18 @@ static void drop(struct cop__desk *desk, uint32_t at)
     memmove(customer, customer + 1, (desk->count - at) * sizeof *customer);
 }
 
-static void drop_stream(struct cop__desk *desk, uint64_t stream)
+static uint32_t place_of(const struct cop__desk *desk,
+                         const struct cop__customer *customer)
 {
-    for (uint32_t i = 0; i < desk->count; i++)
-        if (desk->customers[i].stream == stream) {
+    return (uint32_t)(customer - desk->customers);
+}
+
+/* Also what it was to hear. */
+static void drop_owned(struct cop__desk *desk, uint64_t stream, cop_id owner)
+{
+    for (uint32_t i = desk->count; i-- > 0;)
+        if (desk->customers[i].stream == stream && desk->customers[i].owner == owner)
             drop(desk, i);
-            return;
-        }
 }
 
 static struct cop__customer *add(struct cop__desk *desk, uint64_t stream)
@@ -82,8 +88,10 @@ static int submit(struct cop__desk *desk, struct cop_request *request)
 static int send_letter(struct cop__desk *desk, cop_id to, const struct cop__said *said)
 {
     struct cop_buf *bytes = cop__said_encode(said);
-    if (bytes == NULL)
-        return COP_ENOMEM;
+    if (bytes == NULL) {
+        desk->is_due = true;
+        return COP_EAGAIN;
+    }
     struct cop_request request = {.kind = COP_REQUEST_SEND,
                                   .op = COP__CHANNEL_STREAM,
                                   .member = to,
@@ -114,7 +122,7 @@ static void dismiss(struct cop__desk *desk, struct cop__customer *customer, int 
     customer->status = status;
     if (owner != desk->self && send_letter(desk, owner, &gone) == COP_EAGAIN)
         return; /* in another turn */
-    drop_stream(desk, gone.stream);
+    drop(desk, place_of(desk, customer));
     if (owner == desk->self)
         say(desk, owner, &gone);
 }
@@ -126,7 +134,7 @@ static void bury(struct cop__desk *desk, struct cop__customer *customer)
                                   .group = customer->stream};
     customer->is_lost = true;
     if (submit(desk, &request) != COP_EAGAIN)
-        drop_stream(desk, customer->stream);
+        drop(desk, place_of(desk, customer));
 }
 
 /* ---- what is to be done ---------------------------------------------------------- */
@@ -260,7 +268,7 @@ static void say_reached(struct cop__desk *desk, struct cop__customer *customer)
                              .stream = customer->stream,
                              .wave = customer->reached};
     uint64_t before = customer->reached_said;
-    if (customer->reached <= before)
+    if (customer->reached <= before || !customer->is_told)
         return;
     customer->reached_said = customer->reached;
     if (say(desk, customer->owner, &said) != 0)
@@ -283,7 +291,8 @@ static void serve(struct cop__desk *desk, struct cop__customer *customer)
         if (error == COP_EAGAIN)
             return;
         if (error) {
-            dismiss(desk, customer, error);
+            /* The node is root no longer, and this is about to be told of it. */
+            dismiss(desk, customer, error == COP_ESTATE ? COP_EAGAIN : error);
             return;
         }
     }
@@ -316,20 +325,21 @@ static void hear_open(struct cop__desk *desk, cop_id from, cop_incarnation life,
     /* The former one may be dead by now, so that it need not hear it. */
     if (customer != NULL && (customer->owner != from || customer->life != life))
         dismiss(desk, customer, COP_EEXIST);
-    drop_stream(desk, said->stream);
+    drop_owned(desk, said->stream, from);
     customer = add(desk, said->stream);
     struct cop_buf *options = cop_buf_copy(said->bytes.data, said->bytes.length);
     if (customer == NULL || options == NULL) {
         struct cop__said gone = {
             .kind = COP__SAY_GONE, .stream = said->stream, .status = COP_ENOMEM};
         if (customer != NULL)
-            drop_stream(desk, said->stream);
+            drop(desk, place_of(desk, customer));
         cop_buf_unref(options);
         say(desk, from, &gone);
         return;
     }
     customer->owner = from;
     customer->life = life;
+    customer->epoch = cop_view_epoch(cop_node_view(cop__tcp_node(desk->tcp)));
     customer->options = options;
     customer->taken = said->wave;
     customer->reached = customer->reached_said = said->reached;
@@ -368,7 +378,10 @@ static void hear_end(struct cop__desk *desk, struct cop__customer *customer,
                                               : COP_REQUEST_STREAM_DETACH,
                                   .group = customer->stream};
     int error = has_moved(desk, customer) ? COP_EAGAIN : submit(desk, &request);
-    /* A node that is busy: the front-end says it again. */
+    if (error == COP_ESTATE && definition_of(desk, customer->stream) != NULL)
+        error = COP_EAGAIN;
+    /* A node that is busy, or has another front-end by now, or is the root no longer: the front-end
+     * says it again. */
     dismiss(desk, customer, error == COP_EAGAIN ? COP_EAGAIN : 0);
 }
 
@@ -408,6 +421,10 @@ static void pass_output(struct cop__desk *desk, struct cop__customer *customer,
     /* What was on its way from the node before it was attached comes now. */
     if (customer->is_stale || (customer->wants_whole && !is_whole))
         return;
+    if (!customer->is_told) {
+        customer->is_stale = desk->is_due = true;
+        return;
+    }
     customer->wants_whole = false;
     int error = say(desk, customer->owner, &said);
     customer = find(desk, stream);
@@ -449,7 +466,7 @@ void cop__desk_event(struct cop__desk *desk, uint64_t stream,
 /* ---- the world ------------------------------------------------------------------- */
 
 /* Who is lost is the front-end of nothing; and where this is the root no longer all go to
- * the new one by themselves. */
+ * the new one by themselves. But those who asked in a later view, which is yet to be told, stay. */
 void cop__desk_view(struct cop__desk *desk, const struct cop_view *view)
 {
     bool is_root = cop_view_root(view) == desk->self;
@@ -457,9 +474,9 @@ void cop__desk_view(struct cop__desk *desk, const struct cop_view *view)
         struct cop__customer *customer = &desk->customers[i];
         if (is_root && cop_view_has(view, customer->owner, customer->life))
             continue;
-        if (is_root)
+        if (is_root && !customer->is_gone)
             bury(desk, customer);
-        else
+        else if (is_root || customer->epoch < cop_view_epoch(view))
             drop(desk, i);
     }
 }

@@ -111,8 +111,10 @@ static int say(struct cop_run *run, const struct cop__front *front,
         return 0;
     }
     struct cop_buf *bytes = cop__said_encode(said);
-    if (bytes == NULL)
-        return COP_ENOMEM;
+    if (bytes == NULL) {
+        run->streams.is_due = true;
+        return COP_EAGAIN;
+    }
     struct cop_request request = {.kind = COP_REQUEST_SEND,
                                   .op = COP__CHANNEL_STREAM,
                                   .member = front->root,
@@ -128,14 +130,15 @@ static void say_open(struct cop_run *run, struct cop__front *front)
 {
     struct cop_stream_options wanted = front->options;
     /* T1: a root that has not heard of it yet opens it as it is here. */
-    if (take_from_member(run, front) == COP_ENOMEM)
-        return;
+    bool is_short = take_from_member(run, front) == COP_ENOMEM;
     wanted.definition = front->definition;
-    struct cop_buf *options = cop__options_encode(&wanted);
+    struct cop_buf *options = is_short ? NULL : cop__options_encode(&wanted);
     struct cop__said said = {
         .kind = COP__SAY_OPEN, .wave = front->taken, .reached = front->come};
-    if (options == NULL)
+    if (options == NULL) {
+        run->streams.is_due = true;
         return;
+    }
     said.bytes = (struct cop__bytes){options->data, options->length};
     front->taken_said = front->taken;
     front->is_asked = true;
@@ -201,9 +204,18 @@ static void pump(struct cop_run *run, struct cop__front *front)
         continue;
 }
 
+bool cop__front_is_at_root(const struct cop__front *front, const struct cop_view *view)
+{
+    cop_id root = cop_view_root(view);
+    return root == front->root && cop_view_incarnation(view, root) == front->root_life;
+}
+
 void cop__front_pump(struct cop_run *run, struct cop__front *front)
 {
     if (run->tcp == NULL || front->root == COP_ID_NONE || front->is_over)
+        return;
+    /* The node has another root already: that one will hear all of it when this is told so. */
+    if (!cop__front_is_at_root(front, cop_node_view(cop__tcp_node(run->tcp))))
         return;
     front->callbacks++;
     pump(run, front);
@@ -301,8 +313,12 @@ static void hear_output(struct cop_run *run, struct cop__front *front,
         return;
     }
     front->is_fresh = false;
+    /* What the program does there may show that it is another one by now (T1). */
+    struct cop_buf *of = cop_buf_ref(front->definition);
     tell(run, front, &front->last);
-    front->taken = event->wave > front->taken ? event->wave : front->taken;
+    if (of == front->definition && event->wave > front->taken)
+        front->taken = event->wave;
+    cop_buf_unref(of);
 }
 
 static void hear_reached(struct cop_run *run, struct cop__front *front, uint64_t number)
@@ -346,10 +362,12 @@ static void hear(struct cop_run *run, struct cop__front *front,
 {
     if (said->kind == COP__SAY_OPENED)
         hear_opened(run, front, said);
-    else if (said->kind == COP__SAY_REACHED)
-        hear_reached(run, front, said->wave);
     else if (said->kind == COP__SAY_GONE)
         hear_gone(run, front, said->status);
+    else if (!front->is_opened)
+        return; /* a root said it before it was none for a while */
+    else if (said->kind == COP__SAY_REACHED)
+        hear_reached(run, front, said->wave);
     else
         hear_event(run, front, said->bytes);
 }

@@ -75,6 +75,7 @@ struct cop__customer {
     uint64_t stream;
     cop_id owner;
     cop_incarnation life;
+    cop_epoch epoch;            /* of the node's view when it asked */
     struct cop_buf *options;    /* as they came: to attach again */
     struct cop_buf *definition; /* to which one of the number (T1); NULL: not yet */
     uint64_t
@@ -197,6 +198,8 @@ void cop__run_letter(void *context, int channel, cop_id from,
 void cop__front_hear(void *context, const struct cop__said *said);
 /* Says what is to be said. */
 void cop__front_pump(struct cop_run *run, struct cop__front *front);
+/* Whether what it has said was to the root of this view. */
+bool cop__front_is_at_root(const struct cop__front *front, const struct cop_view *view);
 /* Plans the stream in the view of this member; what this has heard of counts more. COP_EINVAL,
  * COP_ENOMEM. */
 int cop__front_plan(struct cop_run *run, struct cop__front *front);

@@ -18,6 +18,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+static bool second_has_it(struct runs *runs)
+{
+    (void)runs;
+    return takers[1].outputs > 0;
+}
+
 static bool has_changed_hands(struct runs *runs)
 {
     (void)runs;
@@ -166,6 +172,123 @@ static void the_root_is_back(void **state)
     cop__desk_view(&root->streams.desk, between);
     cop__streams_view(run, between);
     cop_view_unref(between);
+    go_on(runs);
+}
+
+static void close_in_view(struct player *player, struct cop_run *run)
+{
+    player->on_view = NULL;
+    assert_int_equal(cop_stream_close(run, takers[0].stream), 0);
+}
+
+/* The program closes it when it is told of a view by which another one is root: that one hears it. */
+static void closed_when_the_root_goes(void **state)
+{
+    struct runs *runs = *state;
+    half_of_it(runs, 0);
+    runs->players[0].on_view = close_in_view;
+    struct cop_request request = {
+        .kind = COP_REQUEST_DRAIN, .member = 0, .token = COP__DESK_TOKEN};
+    assert_int_equal(cop__run_submit(runs->players[1].run, &request), 0);
+    runs_until(runs, streams_all_are_closed);
+}
+
+static bool one_is_root(struct runs *runs)
+{
+    return cop_view_root(cop_node_view(cop__tcp_node(runs->players[1].run->tcp))) ==
+               1 &&
+           runs->players[1].size == MEMBERS - 1;
+}
+
+/* The front-end opened it in a view in which this is the root; only then the program is told of the
+ * one before, and of this one. */
+static void told_of_an_older_view(void **state)
+{
+    struct runs *runs = *state;
+    struct cop_run *run = runs->players[1].run;
+    const struct cop_node *node = cop__tcp_node(run->tcp);
+    struct cop_view *old =
+        cop_view_ref((struct cop_view *)(uintptr_t)cop_node_view(node));
+    runs_free(runs, 0);
+    runs_until(runs, one_is_root);
+    struct cop_stream_options options = streams_sums;
+    options.flags = COP_STREAM_WITHDRAW;
+    streams_open(runs, 1, &options, &takers[0]);
+    cop__streams_view(run, old);
+    cop__streams_view(run, cop_node_view(node));
+    cop_view_unref(old);
+    runs_until(runs, streams_all_are_in);
+    assert_int_equal(takers[0].sum, streams_sum(1, WAVES));
+}
+
+/* It was replaced when there was no room for another letter to it: it hears so later. */
+static void replaced_when_it_hung(void **state)
+{
+    struct runs *runs = *state;
+    struct cop_stream_options options = streams_sums;
+    struct cop_request letter = {
+        .kind = COP_REQUEST_SEND, .op = 77, .member = 3, .bytes = "x", .length = 1};
+    half_of_it(runs, 3);
+    runs->players[3].is_asleep = true;
+    while (cop__run_submit(runs->players[0].run, &letter) == 0)
+        continue;
+    options.number = takers[0].stream;
+    streams_open(runs, 4, &options, &takers[1]);
+    runs_until(runs, second_has_it);
+    assert_int_equal(takers[0].closed, 0);
+    runs->players[3].is_asleep = false;
+    runs_until(runs, streams_is_refused);
+    assert_int_equal(takers[0].why, COP_EEXIST);
+    assert_int_equal(takers[1].closed, 0);
+}
+
+static void send_when_told(void *context, struct cop_run *run, uint64_t stream,
+                           const struct cop_stream_event *event)
+{
+    streams_on_told(context, run, stream, event);
+    if (event->kind == COP_STREAM_OUTPUT && event->wave == 1000)
+        assert_int_equal(cop_stream_multicast(run, stream, "a", 1), 0);
+}
+
+/* OUTPUT of wave 1000, as the node says it. */
+static struct cop_buf *output_of(const struct cop_buf *state)
+{
+    struct cop_buf *buf = cop_buf_create((size_t)38 + state->length);
+    struct cop__writer writer = cop__writer(buf->data, buf->length);
+    cop__put_u8(&writer, COP_STREAM_OUTPUT);
+    cop__put_u8(&writer, 1); /* whole */
+    cop__put_u64(&writer, 1000);
+    cop__put_u64(&writer, 0);
+    for (int i = 0; i < 4; i++)
+        cop__put_u32(&writer, 0);
+    cop__put_bytes(&writer, (struct cop__bytes){state->data, state->length});
+    assert_false(writer.failed);
+    return buf;
+}
+
+/* The node has another one (T1), the desk is told an output of the one before, and the program sends
+ * in that callback, by which the front-end comes to the other one: that wave was none of it. */
+static void taken_when_it_moved(void **state)
+{
+    struct runs *runs = *state;
+    struct cop_run *run = runs->players[0].run;
+    struct cop_stream_event event;
+    for (uint32_t i = 0; i < MEMBERS; i++)
+        givers[i].most = WAVES / 2;
+    assert_int_equal(cop_stream_open(run, &streams_sums, send_when_told, &takers[0],
+                                     &takers[0].stream),
+                     0);
+    runs_until(runs, streams_half_is_in);
+    const struct cop__front *front = run->streams.fronts;
+    struct cop_buf *was = run->streams.desk.customers[0].definition;
+    was->data[was->length - 1] ^= 1;
+    front->definition->data[front->definition->length - 1] ^= 1;
+    struct cop_buf *output = output_of(front->state);
+    assert_int_equal(cop_stream_event(output, &event), 0);
+    cop__desk_event(&run->streams.desk, takers[0].stream, &event, output);
+    cop_buf_unref(output);
+    takers[0].went_back = false;
+    cop__run_stir(run);
     go_on(runs);
 }
 
@@ -536,6 +659,14 @@ int main(void)
         cmocka_unit_test_setup_teardown(it_is_closed_at_the_root, streams_set_up,
                                         streams_tear_down),
         cmocka_unit_test_setup_teardown(what_was_taken_of_another, streams_set_up,
+                                        streams_tear_down),
+        cmocka_unit_test_setup_teardown(closed_when_the_root_goes, streams_set_up,
+                                        streams_tear_down),
+        cmocka_unit_test_setup_teardown(told_of_an_older_view, streams_set_up,
+                                        streams_tear_down),
+        cmocka_unit_test_setup_teardown(replaced_when_it_hung, set_up_chain,
+                                        streams_tear_down),
+        cmocka_unit_test_setup_teardown(taken_when_it_moved, streams_set_up,
                                         streams_tear_down),
         cmocka_unit_test_setup_teardown(closed_was_another, streams_set_up,
                                         streams_tear_down),
