@@ -262,7 +262,7 @@ static void note_verdict(struct agreeing *agreeing, int status,
                  agreeing->group);
 }
 
-static void finish(struct agreeing *agreeing)
+static void free_group(const struct agreeing *agreeing)
 {
     struct cop_request request = {.kind = COP_REQUEST_AGREE_FREE,
                                   .group = agreeing->group};
@@ -270,6 +270,11 @@ static void finish(struct agreeing *agreeing)
     if (error)
         cop__log(agreeing->all->log, COP_LOG_WARN,
                  "a group of agreements cannot be given back: %s", cop_strerror(error));
+}
+
+static void finish(struct agreeing *agreeing)
+{
+    free_group(agreeing);
     if (agreeing->session == NULL)
         drop(agreeing);
     else if (told(agreeing) == 0)
@@ -465,8 +470,11 @@ static int begin(struct agreeings *agreeings, const struct agree_start *start,
         return error;
     agreeing->samples = calloc(start->order.count, sizeof *agreeing->samples);
     error = agreeing->samples ? make_group(agreeing, start) : COP_ENOMEM;
-    if (!error)
+    if (!error) {
         error = tell_others(agreeing, start);
+        if (error) /* those who were told have the group, and wait for this member */
+            free_group(agreeing);
+    }
     if (error)
         drop(agreeing);
     else

@@ -86,19 +86,33 @@ static int send_letter(struct exec *exec, cop_id to, const struct cop_buf *bytes
     return exec->tcp ? cop__tcp_submit(exec->tcp, &request) : COP_ESTATE;
 }
 
+/* Letters to one member stay in order; those to others do not wait for it. */
+static bool has_letter_to(const struct exec *exec, cop_id to,
+                          const struct exec_letter *before)
+{
+    const struct exec_letter *letter = exec->letters;
+    while (letter != before && letter->to != to)
+        letter = letter->next;
+    return letter != before;
+}
+
 static void on_retry(uv_timer_t *timer)
 {
     struct exec *exec = timer->data;
-    while (exec->letters != NULL) {
-        struct exec_letter *letter = exec->letters;
-        if (send_letter(exec, letter->to, letter->bytes) == COP_EAGAIN) {
-            uv_timer_start(timer, on_retry, RETRY_MS, 0);
-            return;
+    struct exec_letter **link = &exec->letters;
+    while (*link != NULL) {
+        struct exec_letter *letter = *link;
+        if (has_letter_to(exec, letter->to, letter) ||
+            send_letter(exec, letter->to, letter->bytes) == COP_EAGAIN) {
+            link = &letter->next;
+            continue;
         }
-        exec->letters = letter->next;
+        *link = letter->next;
         cop_buf_unref(letter->bytes);
         free(letter);
     }
+    if (exec->letters != NULL)
+        uv_timer_start(timer, on_retry, RETRY_MS, 0);
 }
 
 /* Takes the reference. */
@@ -136,7 +150,8 @@ void exec_post(struct exec *exec, cop_id to, const struct exec_note *note)
     struct cop_buf *bytes = exec_note_encode(note);
     if (bytes == NULL)
         cop__log(exec->config.log, COP_LOG_ERROR, "exec: %s", cop_strerror(COP_ENOMEM));
-    else if (exec->letters != NULL || send_letter(exec, to, bytes) == COP_EAGAIN)
+    else if (has_letter_to(exec, to, NULL) ||
+             send_letter(exec, to, bytes) == COP_EAGAIN)
         keep_letter(exec, to, bytes);
     else
         cop_buf_unref(bytes);

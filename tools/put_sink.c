@@ -332,13 +332,18 @@ static void on_check(struct put *put, const struct cop_upcall *upcall)
 {
     struct put_order order;
     struct cop_coll coll = {.handle = upcall->handle};
+    struct put_sink *sink = NULL;
     if (!(upcall->flags & COP_BCAST_BULK) ||
         put_order_decode((struct cop__bytes){upcall->bytes, upcall->length}, &order) !=
             0)
         coll.status = COP_EINVAL;
-    else if (create_sink(put, upcall, &order) == NULL)
+    else if ((sink = create_sink(put, upcall, &order)) == NULL)
         coll.status = COP_ENOMEM;
-    put_submit(put, COP_REQUEST_CHECKED, &coll, NULL, 0);
+    /* It was over before it began, and nothing more will be said of it. */
+    if (put_submit(put, COP_REQUEST_CHECKED, &coll, NULL, 0) != 0 && sink != NULL) {
+        sink->is_over = true;
+        go_on(sink);
+    }
 }
 
 /* The root is not asked: its sink begins with what comes first. */

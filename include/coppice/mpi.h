@@ -45,7 +45,8 @@ extern "C" {
 /*
  * Makes `comm` known. Collective, while everybody lives. The first one has all processes that
  * ever take part; later ones consist of those. Its errors are returned from then on
- * (MPI_ERRORS_RETURN) and do not end the program.
+ * (MPI_ERRORS_RETURN) and do not end the program; nor does SIGPIPE, which MPI gets when it writes to the
+ * socket of a dead process: it is ignored from then on, unless the program has something else in mind.
  *   COP_EREFUSED  this MPI, or the way it was started, ends the job when a process dies
  *   COP_EINVAL    a process that is not in the first one
  */

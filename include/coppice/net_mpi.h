@@ -71,7 +71,8 @@ struct cop_mpi_config {
 };
 
 /*
- * Collective over `comm`. On failure `why` (may be NULL) gets a sentence.
+ * Collective over `comm`. SIGPIPE is ignored from then on, unless the program has something else in
+ * mind: MPI may write to the socket of a dead process. On failure `why` (may be NULL) gets a sentence.
  *   COP_EINVAL  a setting that cannot be
  *   COP_EIO     MPI failed
  *   COP_ENOMEM

@@ -357,7 +357,10 @@ static void on_complete(struct cop_node *node, struct cop__sweep *sweep, int sta
         cop__call_report(node, call, call->strict_failed ? COP_EVERSION : COP_EABORTED,
                          &none);
     } else {
-        /* K3: also if all the rest is in before it could be aborted. */
+        /* K3: also if all the rest is in before it could be aborted. The service here hears of it
+         * before the caller does. */
+        if (status)
+            cop__call_done(node, call, status);
         report(node, sweep, call, call->strict_failed ? COP_EVERSION : status);
     }
     cop__call_end(node, call, status);

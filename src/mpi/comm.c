@@ -2,6 +2,7 @@
 /* What is attached, its members and its number; and how a program ends. */
 #include "mpi/job.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -179,6 +180,16 @@ int cop__mpi_next_counter(MPI_Comm comm, uint64_t *out)
     return 0;
 }
 
+/* Open MPI writes to its sockets with writev, and so gets SIGPIPE where the other end has died just
+ * before: a survivor would die of it. Who handles the signal, or ignores it, goes on to do so. */
+static void mind_pipe(void)
+{
+    struct sigaction now;
+    if (sigaction(SIGPIPE, NULL, &now) == 0 && !(now.sa_flags & SA_SIGINFO) &&
+        now.sa_handler == SIG_DFL)
+        signal(SIGPIPE, SIG_IGN);
+}
+
 int COP_Comm_attach(MPI_Comm comm)
 {
     uint64_t counter;
@@ -191,6 +202,7 @@ int COP_Comm_attach(MPI_Comm comm)
     int error = cop__job.run == NULL ? cop__job_begin(comm) : 0;
     if (error)
         return error;
+    mind_pipe();
     error = cop__mpi_next_counter(comm, &counter);
     if (error == 0)
         error = cop__mpi_add_comm(comm, counter);

@@ -133,6 +133,11 @@ void cop__source_close(struct cop_run *run, struct cop__source *source)
     source->has_file = false;
 }
 
+void cop__source_rewind(struct cop_run *run, struct cop__source *source)
+{
+    forget_job(run, &source->job);
+}
+
 static void say_given(struct cop_run *run, uint64_t handle, uint64_t offset, int status,
                       const void *bytes, uint32_t length)
 {

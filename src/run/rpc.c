@@ -203,6 +203,7 @@ static bool try_again(struct cop_run *run, struct cop__call *call, int status,
     cop_bcast_result_free(&read);
     if (lowest == 0 || lowest >= rpc->coll.version)
         return false;
+    cop__source_rewind(run, &rpc->source);
     rpc->coll.version = lowest;
     rpc->task = 0;
     return begin(run, call) == 0;

@@ -156,6 +156,8 @@ void cop__task_conclude(struct cop_run *run, uint64_t number, int status);
 /* What a call says of its bulk. COP_EINVAL, COP_ETOOBIG, COP_EIO. */
 int cop__source_open(const struct cop_bulk *bulk, struct cop__source *out);
 void cop__source_close(struct cop_run *run, struct cop__source *source);
+/* The call is made once more: what is still being read is for nobody. */
+void cop__source_rewind(struct cop_run *run, struct cop__source *source);
 /* The node wants a part of it. */
 void cop__bulk_want(struct cop_run *run, const struct cop_upcall *upcall);
 /* The node has a piece for a service. */

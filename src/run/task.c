@@ -462,8 +462,12 @@ COP__APART static void finish(struct cop_run *run, const struct cop_handlers *ha
 void cop__task_conclude(struct cop_run *run, uint64_t number, int status)
 {
     struct cop__task *task = cop__task_find(run, number);
-    if (task != NULL)
-        finish(run, cop__handlers_find(run, task->told.service), task, status);
+    if (task == NULL)
+        return;
+    const struct cop_handlers *found = cop__handlers_find(run, task->told.service);
+    /* A copy: callbacks may register and unregister services. */
+    struct cop_handlers handlers = found ? *found : (struct cop_handlers){0};
+    finish(run, found ? &handlers : NULL, task, status);
 }
 
 /* The first that is to end; callbacks may change the map, so it is looked for anew. */

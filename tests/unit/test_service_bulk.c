@@ -77,6 +77,8 @@ static int on_piece(void *context, struct cop_run *run, struct cop_task *task,
 {
     struct shelf *shelf = context;
     assert_true(shelf->where != MEMORY || shelf->self == 0);
+    if (piece->offset == 0)
+        shelf->have = 0; /* of a call before */
     assert_int_equal(piece->offset, shelf->have);
     assert_int_equal(task->length, 2);
     assert_memory_equal(task->bytes, "hi", 2);
@@ -125,6 +127,21 @@ static void on_sent(void *context, struct cop_run *run, struct cop_task *task)
 
 /* ---- the members ----------------------------------------------------------------- */
 
+static void serve(struct cop_run *run, struct shelf *shelf, uint32_t version,
+                  int (*on)(void *, struct cop_run *, struct cop_task *))
+{
+    struct cop_handlers handlers = {.size = sizeof handlers,
+                                    .service = BULK,
+                                    .version = version,
+                                    .context = shelf,
+                                    .check = on_check,
+                                    .piece = on_piece,
+                                    .run = on,
+                                    .done = on_done,
+                                    .sent = on_sent};
+    assert_int_equal(cop_service_register(run, &handlers), 0);
+}
+
 static void open_depot(struct hall *hall, const char *shape, enum where where)
 {
     memset(&depot, 0, sizeof depot);
@@ -138,16 +155,16 @@ static void open_depot(struct hall *hall, const char *shape, enum where where)
             (struct shelf){.depot = &depot, .self = i, .where = where, .room = LENGTH};
         shelf->file = where == FILE_ ? tmpfile() : NULL;
         assert_true(where != FILE_ || shelf->file);
-        struct cop_handlers handlers = {.size = sizeof handlers,
-                                        .service = BULK,
-                                        .context = shelf,
-                                        .check = on_check,
-                                        .piece = on_piece,
-                                        .run = on_run,
-                                        .done = on_done,
-                                        .sent = on_sent};
-        assert_int_equal(cop_service_register(hall_run(hall, i), &handlers), 0);
+        serve(hall_run(hall, i), shelf, 0, on_run);
     }
+}
+
+/* The same member, with another version or another `run`. */
+static void serve_anew(struct hall *hall, cop_id id, uint32_t version,
+                       int (*run)(void *, struct cop_run *, struct cop_task *))
+{
+    assert_int_equal(cop_service_unregister(hall_run(hall, id), BULK), 0);
+    serve(hall_run(hall, id), &depot.shelves[id], version, run);
 }
 
 static int tear_down(void **state)
@@ -523,6 +540,111 @@ static void wrong_places(void **state)
     assert_int_equal(hall_rpc(*state, 0, &call), 0);
 }
 
+/* ---- ends that come at a bad time ------------------------------------------------ */
+
+static unsigned count_of(const struct shelf *shelf, char what)
+{
+    unsigned count = 0;
+    for (const char *at = shelf->trace; *at; at++)
+        count += *at == what;
+    return count;
+}
+
+static bool root_is_called_off(struct hall *hall)
+{
+    (void)hall;
+    return count_of(&depot.shelves[0], 'd') > 0;
+}
+
+/* All others have answered when the time is over, and the root has yet to take its own pieces. */
+static void too_late_at_the_root(void **state)
+{
+    struct cop_bulk bulk = memory();
+    struct cop_call call = call_with(&bulk);
+    call.timeout_ns = 100 * COP_MSEC;
+    open_depot(*state, "chain", CALLBACK);
+    depot.shelves[0].later_from = LENGTH - 1;
+    assert_int_equal(hall_rpc(*state, 0, &call), COP_ETIMEDOUT);
+    hall_until(*state, root_is_called_off);
+    for (int i = 0; i < 50; i++)
+        cop_poll(hall_run(*state, 0), 0);
+    assert_int_equal(count_of(&depot.shelves[0], 'r'), 1);
+    assert_int_equal(count_of(&depot.shelves[0], 'd'), 1);
+}
+
+static unsigned others_done;
+
+static void on_others_done(void *context, struct cop_run *run, struct cop_task *task)
+{
+    (void)context;
+    (void)run;
+    (void)task;
+    others_done++;
+}
+
+static int unregister_in_run(void *context, struct cop_run *run, struct cop_task *task)
+{
+    note(context, 'r');
+    note(context, 'd'); /* whoever unregisters needs no word of it */
+    if (task->bulk_status != 0)
+        assert_int_equal(cop_service_unregister(run, BULK), 0);
+    return 0;
+}
+
+static bool root_has_begun(struct hall *hall)
+{
+    (void)hall;
+    return depot.shelves[0].have > 0;
+}
+
+/* The service is gone, and another one is in its place in the table. */
+static void gone_at_the_end(void **state)
+{
+    struct cop_bulk bulk = memory();
+    struct cop_call call = call_with(&bulk);
+    open_depot(*state, "chain", CALLBACK);
+    struct cop_run *run = hall_run(*state, 0);
+    struct cop_handlers other = {
+        .size = sizeof other, .service = BULK + 1, .done = on_others_done};
+    serve_anew(*state, 0, 0, unregister_in_run);
+    assert_int_equal(cop_service_register(run, &other), 0);
+    others_done = 0;
+    depot.shelves[0].later_from = 1;
+    assert_int_equal(cop_rpc(run, &call, NULL, NULL), 0);
+    hall_until(*state, root_has_begun);
+    assert_int_equal(cop_stop(run), 0);
+    for (int i = 0; i < 20; i++)
+        cop_poll(run, 0);
+    assert_int_equal(count_of(&depot.shelves[0], 'r'), 1);
+    assert_int_equal(others_done, 0);
+}
+
+/* The call is made again for one that is older, while a part of the file is being read. */
+static void a_file_for_an_older_one(void **state)
+{
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    open_depot(*state, "flat", CALLBACK);
+    for (cop_id i = 0; i < MEMBERS; i++)
+        serve_anew(*state, i, i == MEMBERS - 1 ? 1 : 2, on_run);
+    assert_int_equal(pwrite(fileno(file), depot.bytes, LENGTH, 0), LENGTH);
+    struct cop_bulk bulk = {.length = LENGTH, .chunk = CHUNK, .fd = fileno(file)};
+    for (int round = 0; round < 5; round++) {
+        struct cop_call call = call_with(&bulk);
+        call.version = 2;
+        call.retry = true;
+        call.flags |= COP_BCAST_STRICT;
+        for (cop_id i = 0; i < MEMBERS; i++)
+            memset(depot.shelves[i].trace, 0, sizeof depot.shelves[i].trace);
+        assert_int_equal(hall_rpc(*state, 0, &call), 0);
+        assert_int_equal(depot.hall->ended.result.answered, MEMBERS);
+        for (cop_id i = 0; i < MEMBERS; i++)
+            assert_int_equal(depot.shelves[i].have, LENGTH);
+        hall_until(*state, all_is_over);
+    }
+    fclose(file);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, hall_set_up, tear_down)
 
 int main(void)
@@ -540,6 +662,9 @@ int main(void)
         TEST(unregisters),
         TEST(the_run_ends),
         TEST(wrong_places),
+        TEST(too_late_at_the_root),
+        TEST(gone_at_the_end),
+        TEST(a_file_for_an_older_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

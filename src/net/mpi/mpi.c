@@ -12,6 +12,7 @@
 #include <coppice/net_mpi.h>
 
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -382,6 +383,16 @@ static bool mpi_yields(void)
     return strncmp(version, "Open MPI", 8) == 0;
 }
 
+/* Open MPI writes to its sockets with writev, and so gets SIGPIPE where the other end has died just
+ * before: a survivor would die of it. Who handles the signal, or ignores it, goes on to do so. */
+static void mind_pipe(void)
+{
+    struct sigaction now;
+    if (sigaction(SIGPIPE, NULL, &now) == 0 && !(now.sa_flags & SA_SIGINFO) &&
+        now.sa_handler == SIG_DFL)
+        signal(SIGPIPE, SIG_IGN);
+}
+
 int cop_mpi_create(const struct cop_mpi_config *config, struct cop_mpi **out, char *why,
                    size_t why_size)
 {
@@ -400,6 +411,7 @@ int cop_mpi_create(const struct cop_mpi_config *config, struct cop_mpi **out, ch
         return cop__say(COP_EIO, why, why_size, "MPI_Comm_dup failed");
     }
     MPI_Comm_set_errhandler(mpi->comm, MPI_ERRORS_RETURN);
+    mind_pipe();
     error = make_host(mpi, config, why, why_size);
     if (error == 0)
         error = post_all(mpi, why, why_size);
