@@ -31,7 +31,7 @@
 static void test_without_lies(void **state)
 {
     (void)state;
-    seeds_run(seeds_count() / 20 + 1, COP_SIM_SWARM_COLL);
+    seeds_run(seeds_count() / 30 + 1, COP_SIM_SWARM_COLL);
 }
 
 static void test_with_lies(void **state)
