@@ -185,3 +185,22 @@ void streams_open(struct runs *runs, uint32_t i, const struct cop_stream_options
                      0);
     assert_int_equal(taker->outputs, 0); /* not before it has returned */
 }
+
+void streams_give_all(struct runs *runs, uint64_t most)
+{
+    for (uint32_t i = 0; i < MEMBERS; i++) {
+        givers[i].most = most;
+        if (runs->players[i].run != NULL)
+            streams_give(runs->players[i].run, &givers[i]);
+    }
+}
+
+void streams_run_another(struct runs *runs, uint32_t front)
+{
+    memset(givers, 0, sizeof givers);
+    takers[0] = (struct taker){0};
+    for (uint32_t i = 0; i < MEMBERS; i++)
+        givers[i].most = WAVES;
+    streams_open(runs, front, &streams_sums, &takers[0]);
+    runs_until(runs, streams_all_are_in);
+}

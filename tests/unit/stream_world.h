@@ -54,6 +54,10 @@ int streams_set_up(void **state);
 int streams_tear_down(void **state);
 void streams_open(struct runs *runs, uint32_t i, const struct cop_stream_options *what,
                   struct taker *taker);
+/* Up to `most`, by all that live. */
+void streams_give_all(struct runs *runs, uint64_t most);
+/* Forgets what there was, and runs sums from the first wave to the last. */
+void streams_run_another(struct runs *runs, uint32_t front);
 /* For runs_until: the first taker has all waves, half of them, three packets down have come to all, it
  * was told CLOSED; all back-ends that live were. */
 bool streams_all_are_in(struct runs *runs);

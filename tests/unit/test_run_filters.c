@@ -222,26 +222,13 @@ static int set_up_filters(void **state)
     return 0;
 }
 
-static void give_all(struct runs *runs, uint64_t most)
-{
-    for (uint32_t i = 0; i < MEMBERS; i++) {
-        givers[i].most = most;
-        streams_give(runs->players[i].run, &givers[i]);
-    }
-}
-
 /* All are members as before, and another stream of the same front-end goes on. */
 static void only_the_stream_has_ended(struct runs *runs, uint32_t front)
 {
     assert_non_null(strstr(logged, "the filter mine failed"));
     assert_int_equal(lines, 1);
     assert_true(streams_all_are_members(runs));
-    memset(givers, 0, sizeof givers);
-    takers[0] = (struct taker){0};
-    for (uint32_t i = 0; i < MEMBERS; i++)
-        givers[i].most = WAVES;
-    streams_open(runs, front, &streams_sums, &takers[0]);
-    runs_until(runs, streams_all_are_in);
+    streams_run_another(runs, front);
     assert_int_equal(takers[0].sum, streams_sum(0, WAVES));
 }
 
@@ -255,7 +242,7 @@ static void a_filter_up_has_no_memory(void **state)
     streams_open(runs, 3, &options, &takers[0]);
     runs_until(runs, streams_half_is_in);
     is_short = true;
-    give_all(runs, WAVES);
+    streams_give_all(runs, WAVES);
     runs_until(runs, streams_is_refused);
     assert_int_equal(takers[0].why, COP_ENOMEM);
     runs_until(runs, streams_all_are_closed);
@@ -284,7 +271,7 @@ static void the_filter_of_a_front_end_fails(void **state)
     streams_open(runs, 4, &options, &takers[0]);
     runs_until(runs, nothing_is_in);
     is_short = true;
-    give_all(runs, 1);
+    streams_give_all(runs, 1);
     runs_until(runs, streams_is_refused);
     assert_int_equal(takers[0].why, COP_ENOMEM);
     runs_until(runs, streams_all_are_closed);
@@ -311,7 +298,7 @@ static void the_filter_fails_on_a_packet(void **state)
     assert_non_null(strstr(logged, "the filter mine failed on packet 11:"));
     assert_int_equal(lines, 1);
     is_short = false;
-    give_all(runs, WAVES);
+    streams_give_all(runs, WAVES);
     runs_until(runs, streams_all_are_in);
     assert_int_equal(takers[0].sum, streams_sum(0, WAVES));
     assert_int_equal(lines, 1);

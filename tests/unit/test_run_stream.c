@@ -81,10 +81,7 @@ static void it_is_closed_for_one_elsewhere(void **state)
 
 static void go_on(struct runs *runs)
 {
-    for (uint32_t i = 0; i < MEMBERS; i++) {
-        givers[i].most = WAVES;
-        streams_give(runs->players[i].run, &givers[i]);
-    }
+    streams_give_all(runs, WAVES);
     runs_until(runs, streams_all_are_in);
     assert_int_equal(takers[0].sum, streams_sum(0, WAVES));
     assert_int_equal(takers[0].closed, 0);
@@ -401,12 +398,7 @@ static void a_loss_ends_it(struct runs *runs, uint32_t front, uint32_t lost)
     assert_int_equal(cop_stream_close(runs->players[front].run, takers[0].stream),
                      COP_ENOENT);
     /* Another one goes on without who was lost. */
-    memset(givers, 0, sizeof givers);
-    takers[0] = (struct taker){0};
-    for (uint32_t i = 0; i < MEMBERS; i++)
-        givers[i].most = WAVES;
-    streams_open(runs, front, &streams_sums, &takers[0]);
-    runs_until(runs, streams_all_are_in);
+    streams_run_another(runs, front);
     assert_int_equal(takers[0].sum,
                      streams_sum(0, WAVES) -
                          (streams_sum(lost, WAVES) - streams_sum(lost + 1, WAVES)));
