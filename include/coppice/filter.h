@@ -21,7 +21,8 @@ extern "C" {
  *   init    the empty state for a type of packets and parameters, which the state carries
  *   lift    the state that one packet makes
  *   join    of two states; the empty state changes nothing
- *   diff    what has to be joined with `old` to get `now`, where now is old joined with more
+ *   diff    what has to be joined with `old` to get `now`, where now is old joined with more; a
+ *           stream asks for it where the filter is idempotent
  *   check   is this a state? What comes from elsewhere is asked before it is used
  *   result  what a person or a program wants to know of a state
  *

@@ -59,7 +59,9 @@ int cop__filter_down(const struct cop_filter *filter, const struct cop_buf *read
  * others have it too or it would be of another length, and it is as it was.
  */
 bool cop__filter_absorb(const struct cop_filter *filter, struct cop_buf *state,
-                        const struct cop_buf *with);
-bool cop__sum_absorb(struct cop_buf *state, const struct cop_buf *with);
+                        struct cop_span with);
+bool cop__sum_absorb(struct cop_buf *state, struct cop_span with);
+/* Whether its bytes alone say that this is a state, and of the same parameters. */
+bool cop__sum_is_like(const struct cop_buf *empty, struct cop_span state);
 
 #endif

@@ -31,11 +31,27 @@ static bool is_left(const struct cop__reader *reader)
 #define PLAIN_HEAD 5u
 #define PLAIN_BODY 16u
 
+static uint64_t head_of(const uint8_t *bytes)
+{
+    return cop__load32(bytes) | (uint64_t)bytes[4] << 32;
+}
+
+/* "\3u64\0" and "\3i64\0" as numbers of 5 bytes. */
+#define HEAD_U64 UINT64_C(0x0034367503)
+#define HEAD_I64 UINT64_C(0x0034366903)
+
 static bool is_plain(struct cop_span a)
 {
-    return (a.length == PLAIN_HEAD || a.length == PLAIN_HEAD + PLAIN_BODY) &&
-           a.bytes[0] == 3 && (a.bytes[1] == 'u' || a.bytes[1] == 'i') &&
-           a.bytes[2] == '6' && a.bytes[3] == '4' && a.bytes[4] == 0;
+    if (a.length != PLAIN_HEAD && a.length != PLAIN_HEAD + PLAIN_BODY)
+        return false;
+    uint64_t head = head_of(a.bytes);
+    return head == HEAD_U64 || head == HEAD_I64;
+}
+
+/* Both are, and can be joined. */
+static bool are_plain(struct cop_span a, struct cop_span b)
+{
+    return is_plain(a) && is_plain(b) && a.bytes[1] == b.bytes[1];
 }
 
 static void get_plain(struct cop_span a, uint64_t out[2])
@@ -60,7 +76,7 @@ static bool walk_plain(struct cop_span a, struct cop_span b, combine_plain *with
                        struct cop_filter_out *out)
 {
     uint64_t x[2], y[2];
-    if (!is_plain(a) || !is_plain(b) || a.bytes[1] != b.bytes[1])
+    if (!are_plain(a, b))
         return false;
     if (a.length == PLAIN_HEAD && b.length == PLAIN_HEAD) {
         cop_filter_put(out, a.bytes, PLAIN_HEAD);
@@ -155,19 +171,24 @@ static int join(struct cop_span a, struct cop_span b, struct cop_filter_out *out
     return walk(a, b, cop__number_add, out);
 }
 
-bool cop__sum_absorb(struct cop_buf *state, const struct cop_buf *with)
+bool cop__sum_absorb(struct cop_buf *state, struct cop_span with)
 {
-    struct cop_span a = {state->data, state->length}, b = {with->data, with->length};
-    uint64_t x[2], y[2];
-    if (!is_plain(a) || !is_plain(b) || a.bytes[1] != b.bytes[1] ||
-        a.length == PLAIN_HEAD)
+    uint8_t *at = state->data + PLAIN_HEAD;
+    const uint8_t *more = with.bytes + PLAIN_HEAD;
+    if (state->length != PLAIN_HEAD + PLAIN_BODY || with.length != state->length)
         return false;
-    get_plain(a, x);
-    get_plain(b, y);
-    cop__wide_add(x, y, 2);
-    cop__store64(state->data + PLAIN_HEAD, x[0]);
-    cop__store64(state->data + PLAIN_HEAD + 8, x[1]);
+    uint64_t head = head_of(state->data);
+    if ((head != HEAD_U64 && head != HEAD_I64) || head != head_of(with.bytes))
+        return false;
+    uint64_t add = cop__load64(more), low = cop__load64(at) + add;
+    cop__store64(at, low);
+    cop__store64(at + 8, cop__load64(at + 8) + cop__load64(more + 8) + (low < add));
     return true;
+}
+
+bool cop__sum_is_like(const struct cop_buf *empty, struct cop_span state)
+{
+    return are_plain((struct cop_span){empty->data, empty->length}, state);
 }
 
 static int diff(struct cop_span now, struct cop_span old, struct cop_filter_out *out)

@@ -275,6 +275,13 @@ void cop__take_frame(struct cop_node *node, const struct cop_frame *frame)
         handler(node, frame);
 }
 
+void cop__take_again(struct cop_node *node, const struct cop_frame *frame)
+{
+    node->again = true;
+    cop__take_frame(node, frame);
+    node->again = false;
+}
+
 void cop__judge_frame(struct cop_node *node, cop_id peer, const struct cop_frame *frame)
 {
     if (!ignore_frame(node, peer, &frame->header))

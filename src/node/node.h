@@ -133,8 +133,9 @@ struct cop_node {
     int failed; /* 0, or why the node stopped for good */
     bool started;
     bool congested;
-    uint16_t noticed;   /* bit i: the layer in slot i has something to settle */
-    cop_time settle_at; /* from then on the detector has, too */
+    bool again;       /* the frame under way was kept: its sender does not speak now */
+    uint16_t noticed; /* bit i: the layer in slot i has something to settle */
+    cop_time settle_at;           /* from then on the detector has, too */
     uint16_t offsets[COP__SLOTS]; /* of the layers' states, from the node's start */
 };
 
@@ -164,6 +165,8 @@ static inline void cop__notice(struct cop_node *node, enum cop__slot slot)
 
 /* Takes a frame that was kept for later, as if it came now. */
 void cop__take_frame(struct cop_node *node, const struct cop_frame *frame);
+/* One that was kept for longer than its sender may be silent. */
+void cop__take_again(struct cop_node *node, const struct cop_frame *frame);
 
 /* Whether views change at all: else deaths stay suspicions for ever. */
 static inline bool cop__has_views(const struct cop_node *node)

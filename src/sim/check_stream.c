@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sim/world.h"
-
+#include "sim/check_stream.h"
 #include "base/digest.h"
 #include "filter/levels.h"
-#include "sim/check_down.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +10,9 @@
  * What streams promise, S1 to S3:
  *   S1  an output that is said to be complete is the fold of exactly the first k packets of each
  *       back-end of the view, and of what departed back-ends had given (idempotent filters: it
- *       has all of the former, and nothing that nobody gave); and what anybody who lives knows of
- *       the departed is known at the root. Of single waves: of exactly their k-th packets
+ *       has all of the former, and nothing that nobody gave); what anybody who lives knows of
+ *       the departed is known at the root, and of one that is not in the view it was known
+ *       before the first complete output. Of single waves: of exactly their k-th packets
  *   S2  when faults stop and views agree, all back-ends can give all that they have, and the last
  *       output has it; packets down come to each back-end in order, once, and to all (where two
  *       sides have gone on without each other the one front-end has said to one of them what
@@ -27,78 +26,18 @@
 /* In larger ones nobody looks for worlds that part. */
 #define PARTED_NODES_MAX 4096u
 
-/* What one life of a back-end gave: joined up to its i-th packet, or (single waves) that one. */
-struct life {
-    cop_id id;
-    cop_incarnation incarnation;
-    uint64_t first; /* number of its first packet */
-    struct cop_buf **states;
-    uint32_t count, capacity;
-    uint64_t down; /* the last packet that came down to it */
-    /* The last wave that was complete with it, and the root that said so. */
-    uint64_t shown;
-    cop_id shown_by;
-    cop_incarnation shown_life;
-    const struct cop__plan *plan;   /* by which it gave; NULL: nothing yet */
-    const struct cop__plan *opened; /* by which it was told that it is a back-end */
-    uint32_t before; /* index of the life before it of the same member, + 1; 0: none */
-};
-
-/* What a root told its front-end. */
-struct told {
-    cop_incarnation incarnation;
-    uint64_t wave;
-    bool complete;
-    struct cop_buf *state;
-    const struct cop__plan *plan;
-};
-
-/* How many of the departed a node knew. */
-struct known {
-    cop_incarnation incarnation;
-    uint64_t key; /* of which stream of the number */
-    uint32_t count;
-};
-
-/* Whether a life was left behind by a view, and goes on all the same. */
-struct side {
-    cop_incarnation incarnation;
-    cop_epoch first;    /* of its first view */
-    cop_epoch excluded; /* of the first without it; 0: none */
-    cop_id by;          /* who had that */
-    cop_incarnation by_life;
-};
-
-struct state {
-    uint64_t number;
-    bool closed; /* by its front-end */
-    bool opened;
-    cop_epoch opened_in;     /* of the view of the root then */
-    struct cop__plan *plans; /* that were opened under the number */
-    const struct cop_filter *filter;
-    struct life *lives;
-    uint32_t count, capacity;
-    uint32_t *latest;  /* by id: index of its last life, + 1; 0: none */
-    struct told *told; /* by id */
-    struct known *known;
-    struct side *sides;
-    bool parted;
-    uint32_t nodes;
-    uint64_t taken;
-};
-
 /* One for each stream, by its number. */
 struct all {
-    struct state *streams;
+    struct cop__watched *streams;
     uint32_t count;
 };
 
-static struct state *state_of(const struct all *all, uint64_t number)
+static struct cop__watched *state_of(const struct all *all, uint64_t number)
 {
     return number > 0 && number <= all->count ? &all->streams[number - 1] : NULL;
 }
 
-static void fini_one(struct state *state)
+static void fini_one(struct cop__watched *state)
 {
     for (uint32_t i = 0; i < state->count; i++) {
         for (uint32_t j = 0; j < state->lives[i].count; j++)
@@ -124,7 +63,7 @@ static void fini(void *of)
     free(all);
 }
 
-static bool init_one(struct cop_sim *sim, struct state *state)
+static bool init_one(struct cop_sim *sim, struct cop__watched *state)
 {
     state->nodes = sim->config.nodes;
     state->told = calloc(state->nodes, sizeof(*state->told));
@@ -144,7 +83,7 @@ static void *init(struct cop_sim *sim)
     all->streams = calloc(1 + sim->config.stream.others, sizeof(*all->streams));
     bool good = all->streams != NULL;
     while (good && all->count <= sim->config.stream.others) {
-        struct state *state = &all->streams[all->count++];
+        struct cop__watched *state = &all->streams[all->count++];
         state->number = all->count;
         good = init_one(sim, state);
     }
@@ -156,7 +95,8 @@ static void *init(struct cop_sim *sim)
 
 /* ---- what was given -------------------------------------------------------------- */
 
-static struct life *find(const struct state *state, cop_id id, cop_incarnation life)
+static struct cop__life *find(const struct cop__watched *state, cop_id id,
+                              cop_incarnation life)
 {
     uint32_t at = id < state->nodes ? state->latest[id] : 0;
     while (at > 0 && state->lives[at - 1].incarnation != life)
@@ -179,8 +119,8 @@ static void *make_room(struct cop_sim *sim, void *items, uint32_t count,
     return grown;
 }
 
-static void join(struct cop_sim *sim, const struct state *state, struct cop_buf **sum,
-                 struct cop_buf *with)
+static void join(struct cop_sim *sim, const struct cop__watched *state,
+                 struct cop_buf **sum, struct cop_buf *with)
 {
     struct cop_buf *joined;
     if (cop_filter_join(state->filter, *sum, with, &joined) != 0) {
@@ -191,7 +131,7 @@ static void join(struct cop_sim *sim, const struct state *state, struct cop_buf 
     *sum = joined;
 }
 
-static void note_life(struct state *state, struct cop_sim *sim, cop_id id)
+static void note_life(struct cop__watched *state, struct cop_sim *sim, cop_id id)
 {
     cop_incarnation incarnation = cop__sim_incarnation(sim, id);
     if (find(state, id, incarnation))
@@ -201,13 +141,14 @@ static void note_life(struct state *state, struct cop_sim *sim, cop_id id)
     if (!lives)
         return;
     state->lives = lives;
-    state->lives[state->count++] = (struct life){
+    state->lives[state->count++] = (struct cop__life){
         .id = id, .incarnation = incarnation, .before = state->latest[id]};
     state->latest[id] = state->count;
 }
 
 /* By what a node has the stream; NULL: it has not. */
-static struct cop__plan *plan_of(struct state *state, struct cop_sim *sim, cop_id id)
+static struct cop__plan *plan_of(struct cop__watched *state, struct cop_sim *sim,
+                                 cop_id id)
 {
     int error;
     struct cop__plan *plan =
@@ -218,7 +159,7 @@ static struct cop__plan *plan_of(struct state *state, struct cop_sim *sim, cop_i
 }
 
 /* T1: what it gave to another stream of the number, which was not to be, is in nothing. */
-static void begin_anew(struct life *life, const struct cop__plan *plan)
+static void begin_anew(struct cop__life *life, const struct cop__plan *plan)
 {
     if (life->plan == plan)
         return;
@@ -229,15 +170,10 @@ static void begin_anew(struct life *life, const struct cop__plan *plan)
     life->plan = plan;
 }
 
-static bool is_single(const struct cop_sim *sim)
-{
-    return sim->config.stream.flags & COP_STREAM_SINGLE;
-}
-
-static void note_packet(struct state *state, struct cop_sim *sim, cop_id id,
+static void note_packet(struct cop__watched *state, struct cop_sim *sim, cop_id id,
                         const struct cop_request *request)
 {
-    struct life *life = find(state, id, cop__sim_incarnation(sim, id));
+    struct cop__life *life = find(state, id, cop__sim_incarnation(sim, id));
     struct cop_stream_info info;
     struct cop__plan *plan = plan_of(state, sim, id);
     if (!life || !plan ||
@@ -252,7 +188,7 @@ static void note_packet(struct state *state, struct cop_sim *sim, cop_id id,
                                 .leaf = id,
                                 .wave = info.given,
                                 .data = {request->bytes, request->length}};
-    bool joins = life->count > 0 && !is_single(sim);
+    bool joins = life->count > 0 && !cop__watched_is_single(sim);
     struct cop_buf *sum =
         cop_buf_ref(joins ? life->states[life->count - 1] : plan->empty);
     struct cop_buf *lifted;
@@ -274,7 +210,7 @@ static void note_packet(struct state *state, struct cop_sim *sim, cop_id id,
 static void on_submit(void *of, struct cop_sim *sim, cop_id id,
                       const struct cop_request *request, int status)
 {
-    struct state *state = state_of(of, request->group);
+    struct cop__watched *state = state_of(of, request->group);
     if (request->token != COP__STREAM_TOKEN || status != 0 || !state)
         return;
     if (request->kind == COP_REQUEST_STREAM_CLOSE)
@@ -290,7 +226,7 @@ static void on_submit(void *of, struct cop_sim *sim, cop_id id,
 }
 
 /* All that a life gave up to a wave; NULL: it has not given that much. */
-static struct cop_buf *given(const struct cop__plan *plan, const struct life *life,
+static struct cop_buf *given(const struct cop__plan *plan, const struct cop__life *life,
                              uint64_t wave)
 {
     if (life->plan != plan || life->count == 0 || wave < life->first)
@@ -301,18 +237,13 @@ static struct cop_buf *given(const struct cop__plan *plan, const struct life *li
 
 /* ---- S1 -------------------------------------------------------------------------- */
 
-static bool is_idempotent(const struct state *state)
-{
-    return (state->filter->flags & COP_FILTER_IDEMPOTENT) != 0;
-}
-
 static bool is_equal(const struct cop_buf *a, const struct cop_buf *b)
 {
     return a->length == b->length && memcmp(a->data, b->data, a->length) == 0;
 }
 
 /* Whether `more` has all that `less` has; of idempotent filters only. */
-static bool has_all(struct cop_sim *sim, const struct state *state,
+static bool has_all(struct cop_sim *sim, const struct cop__watched *state,
                     struct cop_buf *more, struct cop_buf *less)
 {
     struct cop_buf *both = cop_buf_ref(more);
@@ -322,7 +253,7 @@ static bool has_all(struct cop_sim *sim, const struct state *state,
     return same;
 }
 
-static bool is_back_end(const struct cop_sim *sim, const struct life *life,
+static bool is_back_end(const struct cop_sim *sim, const struct cop__life *life,
                         const struct cop__plan *plan)
 {
     return !(sim->config.stream.flags & COP_STREAM_LEAVES) ||
@@ -330,14 +261,14 @@ static bool is_back_end(const struct cop_sim *sim, const struct life *life,
 }
 
 /* The living, each with its packets up to the wave. */
-static struct cop_buf *fold_living(struct state *state, struct cop_sim *sim,
+static struct cop_buf *fold_living(struct cop__watched *state, struct cop_sim *sim,
                                    const struct cop__plan *plan,
                                    const struct cop_view *view, uint64_t wave)
 {
     struct cop_buf *sum = cop_buf_ref(plan->empty);
     for (cop_id id = cop_view_next(view, COP_ID_NONE); id != COP_ID_NONE;
          id = cop_view_next(view, id)) {
-        const struct life *life = find(state, id, cop_view_incarnation(view, id));
+        const struct cop__life *life = find(state, id, cop_view_incarnation(view, id));
         struct cop_buf *gave = life ? given(plan, life, wave) : NULL;
         if (!is_back_end(sim, life, plan))
             continue;
@@ -352,15 +283,16 @@ static struct cop_buf *fold_living(struct state *state, struct cop_sim *sim,
     return sum;
 }
 
-static uint32_t add_departed(struct state *state, struct cop_sim *sim, cop_id root,
-                             const struct cop__plan *plan, struct cop_buf **sum)
+static uint32_t add_departed(struct cop__watched *state, struct cop_sim *sim,
+                             cop_id root, const struct cop__plan *plan,
+                             struct cop_buf **sum)
 {
     const struct cop_view *view = cop_node_view(cop_sim_node(sim, root));
     const struct cop_node *node = cop_sim_node(sim, root);
     struct cop_departed gone;
     uint32_t count = 0;
     for (uint32_t i = 0; cop_node_departed(node, state->number, i, &gone) == 0; i++) {
-        const struct life *life = find(state, gone.leaf, gone.incarnation);
+        const struct cop__life *life = find(state, gone.leaf, gone.incarnation);
         struct cop_buf *gave = life ? given(plan, life, gone.wave) : NULL;
         if (!gave || !is_equal(gave, gone.state)) {
             cop_sim_fail(sim, "S1", "%u departed with what it had not given",
@@ -376,7 +308,7 @@ static uint32_t add_departed(struct state *state, struct cop_sim *sim, cop_id ro
 }
 
 /* Where and when groups were closed must not be seen: all that was given, and then all of them. */
-static void close_all(const struct state *state, struct cop_sim *sim,
+static void close_all(const struct cop__watched *state, struct cop_sim *sim,
                       struct cop_buf **sum)
 {
     struct cop_buf *closed;
@@ -390,7 +322,7 @@ static void close_all(const struct state *state, struct cop_sim *sim,
     *sum = closed;
 }
 
-static void check_output(struct state *state, struct cop_sim *sim, cop_id id,
+static void check_output(struct cop__watched *state, struct cop_sim *sim, cop_id id,
                          const struct cop_stream_event *event)
 {
     const struct cop_view *view = cop_node_view(cop_sim_node(sim, id));
@@ -400,10 +332,10 @@ static void check_output(struct state *state, struct cop_sim *sim, cop_id id,
     /* Of several outputs in one step only the last can be held against what is known now. */
     bool same = add_departed(state, sim, id, plan, &sum) == event->departed;
     close_all(state, sim, &sum);
-    if (is_single(sim) && (event->departed > 0 || !event->whole))
+    if (cop__watched_is_single(sim) && (event->departed > 0 || !event->whole))
         cop_sim_fail(sim, "S1", "single wave %llu has something of others",
                      (unsigned long long)event->wave);
-    if (is_idempotent(state) && !is_single(sim)) {
+    if (cop__watched_is_idempotent(state) && !cop__watched_is_single(sim)) {
         if (!has_all(sim, state, said, sum) || !has_all(sim, state, plan->all, said))
             cop_sim_fail(sim, "S1",
                          "complete wave %llu lacks something, or has too much",
@@ -415,77 +347,10 @@ static void check_output(struct state *state, struct cop_sim *sim, cop_id id,
     cop_buf_unref(sum);
 }
 
-/* Lives that have ended, and places that were never taken. */
-static uint64_t ended(const struct cop_sim *sim)
-{
-    uint64_t sum = 0;
-    for (cop_id id = 0; id < sim->config.nodes; id++)
-        sum += cop__sim_incarnation(sim, id) - COP__FIRST_INCARNATION +
-               !cop_sim_is_alive(sim, id);
-    return sum;
-}
-
-/* Whether this life is the only one that anybody has lost. */
-static bool is_only_loss(const struct cop_sim *sim, const struct cop_view *view,
-                         const struct life *life)
-{
-    bool has_ended = cop__sim_incarnation(sim, life->id) != life->incarnation ||
-                     !cop_sim_is_alive(sim, life->id);
-    return has_ended && ended(sim) == 1 && cop_view_size(view) + 1 >= sim->config.nodes;
-}
-
-/*
- * S1: if one back-end alone was lost, and not the root, what it had in a complete output is in
- * every later one, and there in the end: its parent lives, and had it.
- */
-static void check_lost(const struct state *state, struct cop_sim *sim,
-                       const struct cop_view *view)
-{
-    cop_id root_id = cop_view_root(view);
-    const struct cop_node *root = cop_sim_node(sim, root_id);
-    const struct life *lost = NULL;
-    struct cop_departed gone;
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < state->count; i++) {
-        const struct life *life = &state->lives[i];
-        if (cop_view_has(view, life->id, life->incarnation))
-            continue;
-        lost = life;
-        count++;
-    }
-    if (count != 1 || is_single(sim) ||
-        sim->config.stream.flags & COP_STREAM_WITHDRAW || is_idempotent(state) ||
-        state->parted || cop_sim_was_lied_to(sim) || cop_sim_was_disturbed(sim) ||
-        !is_only_loss(sim, view, lost) || lost->shown < lost->first ||
-        lost->count == 0 || lost->shown_by != root_id ||
-        lost->shown_life != cop__sim_incarnation(sim, root_id))
-        return;
-    for (uint32_t i = 0; cop_node_departed(root, state->number, i, &gone) == 0; i++)
-        if (gone.leaf == lost->id && gone.incarnation == lost->incarnation &&
-            gone.wave >= lost->shown)
-            return;
-    cop_sim_fail(sim, "S1", "wave %llu had what %u gave, and it is lost",
-                 (unsigned long long)lost->shown, (unsigned)lost->id);
-}
-
-static void note_shown(struct state *state, struct cop_sim *sim, cop_id root,
-                       uint64_t wave)
-{
-    const struct cop_view *view = cop_node_view(cop_sim_node(sim, root));
-    for (uint32_t i = 0; i < state->count; i++) {
-        struct life *life = &state->lives[i];
-        if (!cop_view_has(view, life->id, life->incarnation))
-            continue;
-        life->shown = wave;
-        life->shown_by = root;
-        life->shown_life = cop__sim_incarnation(sim, root);
-    }
-}
-
-static void on_output(struct state *state, struct cop_sim *sim, cop_id id,
+static void on_output(struct cop__watched *state, struct cop_sim *sim, cop_id id,
                       const struct cop_stream_event *event)
 {
-    struct told *told = &state->told[id];
+    struct cop__told *told = &state->told[id];
     const struct cop__plan *plan = plan_of(state, sim, id);
     struct cop_buf *bytes = cop_buf_copy(event->bytes, event->length);
     if (!bytes) {
@@ -503,7 +368,8 @@ static void on_output(struct state *state, struct cop_sim *sim, cop_id id,
     if (!event->whole && (told->incarnation != cop__sim_incarnation(sim, id)))
         cop_sim_fail(sim, "S1", "the first output of %u is a difference", (unsigned)id);
     /* Idempotent filters join, and never drop. */
-    if (event->whole && is_idempotent(state) && !is_single(sim) && told->state &&
+    if (event->whole && cop__watched_is_idempotent(state) &&
+        !cop__watched_is_single(sim) && told->state &&
         told->incarnation == cop__sim_incarnation(sim, id) &&
         !has_all(sim, state, bytes, told->state))
         cop_sim_fail(sim, "S1", "what wave %llu had is not in wave %llu any more",
@@ -526,8 +392,9 @@ static void on_output(struct state *state, struct cop_sim *sim, cop_id id,
         sim->healed = sim->now;
     if (event->complete) {
         check_output(state, sim, id, event);
-        check_lost(state, sim, cop_node_view(cop_sim_node(sim, id)));
-        note_shown(state, sim, id, event->wave);
+        cop__check_lost(state, sim, cop_node_view(cop_sim_node(sim, id)));
+        cop__check_late(state, sim, id, plan);
+        cop__note_shown(state, sim, id, event->wave);
     }
 }
 
@@ -540,10 +407,10 @@ static bool was_taken_over(const struct cop_sim *sim)
                      cop__sim_incarnation(sim, front - 1) != COP__FIRST_INCARNATION);
 }
 
-static void on_down(struct state *state, struct cop_sim *sim, cop_id id,
+static void on_down(struct cop__watched *state, struct cop_sim *sim, cop_id id,
                     const struct cop_stream_event *event)
 {
-    struct life *life = find(state, id, cop__sim_incarnation(sim, id));
+    struct cop__life *life = find(state, id, cop__sim_incarnation(sim, id));
     const struct cop__plan *plan = plan_of(state, sim, id);
     uint64_t value = cop__stream_value(state->number, 0, 0, event->wave);
     if (life && plan)
@@ -564,13 +431,13 @@ static void on_down(struct state *state, struct cop_sim *sim, cop_id id,
 
 /* T1: who was a back-end by another plan, where leaves give, may be none by the one that stays;
  * who has no plan at all any more was. */
-static void note_opened(struct state *state, struct cop_sim *sim, cop_id id,
+static void note_opened(struct cop__watched *state, struct cop_sim *sim, cop_id id,
                         bool opened)
 {
     const struct cop__plan *plan = plan_of(state, sim, id);
     if (opened)
         note_life(state, sim, id);
-    struct life *life = find(state, id, cop__sim_incarnation(sim, id));
+    struct cop__life *life = find(state, id, cop__sim_incarnation(sim, id));
     if (life && (opened || plan))
         life->opened = opened ? plan : NULL;
 }
@@ -578,7 +445,7 @@ static void note_opened(struct state *state, struct cop_sim *sim, cop_id id,
 static void on_stream(void *of, struct cop_sim *sim, cop_id id, uint64_t number,
                       const struct cop_stream_event *event)
 {
-    struct state *state = state_of(of, number);
+    struct cop__watched *state = state_of(of, number);
     if (!state)
         cop_sim_fail(sim, "S2", "%u hears of a stream that nobody opened",
                      (unsigned)id);
@@ -592,21 +459,21 @@ static void on_stream(void *of, struct cop_sim *sim, cop_id id, uint64_t number,
 
 /* ---- worlds that part ------------------------------------------------------------ */
 
-static struct side *side_of(struct state *state, struct cop_sim *sim, cop_id id,
-                            cop_epoch epoch)
+static struct cop__world_side *side_of(struct cop__watched *state, struct cop_sim *sim,
+                                       cop_id id, cop_epoch epoch)
 {
-    struct side *side = &state->sides[id];
+    struct cop__world_side *side = &state->sides[id];
     cop_incarnation life = cop__sim_incarnation(sim, id);
     if (side->incarnation != life)
-        *side = (struct side){.incarnation = life, .first = epoch};
+        *side = (struct cop__world_side){.incarnation = life, .first = epoch};
     return side;
 }
 
-static void see_view(struct state *state, struct cop_sim *sim, cop_id id,
+static void see_view(struct cop__watched *state, struct cop_sim *sim, cop_id id,
                      const struct cop_view *view)
 {
     cop_epoch epoch = cop_view_epoch(view);
-    const struct side *mine = side_of(state, sim, id, epoch);
+    const struct cop__world_side *mine = side_of(state, sim, id, epoch);
     if (mine->excluded &&
         (epoch >= mine->excluded || !cop_view_has(view, mine->by, mine->by_life)))
         state->parted = true;
@@ -614,7 +481,7 @@ static void see_view(struct state *state, struct cop_sim *sim, cop_id id,
         const struct cop_node *node = cop_sim_node(sim, other);
         if (!node || !cop_sim_is_alive(sim, other) || !cop_node_is_member(node))
             continue;
-        struct side *its =
+        struct cop__world_side *its =
             side_of(state, sim, other, cop_view_epoch(cop_node_view(node)));
         if (!cop_view_has(view, other, its->incarnation) && epoch > its->first &&
             (!its->excluded || epoch < its->excluded)) {
@@ -636,18 +503,18 @@ static void on_view(void *of, struct cop_sim *sim, cop_id id, struct cop_view *v
 /* ---- S3 -------------------------------------------------------------------------- */
 
 /* S1: the departed are never dropped. */
-static void check_memory(struct state *state, struct cop_sim *sim, cop_id id,
+static void check_memory(struct cop__watched *state, struct cop_sim *sim, cop_id id,
                          const struct cop_stream_info *info)
 {
-    struct known *known = &state->known[id];
+    struct cop__known *known = &state->known[id];
     cop_incarnation life = cop__sim_incarnation(sim, id);
     if (known->incarnation == life && known->key == info->key &&
         info->departed < known->count)
         cop_sim_fail(sim, "S1", "%u has forgotten who departed", (unsigned)id);
-    *known = (struct known){life, info->key, info->departed};
+    *known = (struct cop__known){life, info->key, info->departed};
 }
 
-static void look_at(struct state *state, struct cop_sim *sim, cop_id id)
+static void look_at(struct cop__watched *state, struct cop_sim *sim, cop_id id)
 {
     const struct cop_node *node = cop_sim_node(sim, id);
     struct cop_stream_info info;
@@ -697,8 +564,8 @@ static const struct cop_view *settled_view(const struct cop_sim *sim)
 }
 
 /* S2: everybody has given all of it, and has got all that came down. */
-static void check_back_end(const struct state *state, struct cop_sim *sim,
-                           const struct life *life, uint64_t down)
+static void check_back_end(const struct cop__watched *state, struct cop_sim *sim,
+                           const struct cop__life *life, uint64_t down)
 {
     struct cop_stream_info info;
     if (cop_node_stream(cop_sim_node(sim, life->id), state->number, &info) != 0)
@@ -721,8 +588,8 @@ static void check_back_end(const struct state *state, struct cop_sim *sim,
 }
 
 /* S1: who is departed for somebody who lives is departed at the root, or lives. */
-static void check_departed(const struct state *state, struct cop_sim *sim, cop_id id,
-                           const struct cop_node *root)
+static void check_departed(const struct cop__watched *state, struct cop_sim *sim,
+                           cop_id id, const struct cop_node *root)
 {
     struct cop_departed mine, its;
     const struct cop_node *node = cop_sim_node(sim, id);
@@ -739,7 +606,7 @@ static void check_departed(const struct state *state, struct cop_sim *sim, cop_i
 }
 
 /* S2: one that is closed is closed everywhere. */
-static void check_closed(const struct state *state, struct cop_sim *sim,
+static void check_closed(const struct cop__watched *state, struct cop_sim *sim,
                          const struct cop_view *view)
 {
     struct cop_stream_info info;
@@ -751,7 +618,7 @@ static void check_closed(const struct state *state, struct cop_sim *sim,
 }
 
 /* S2: a fragile one is over with its view; or before, if somebody seemed to be lost. */
-static bool is_broken(const struct state *state, const struct cop_sim *sim,
+static bool is_broken(const struct cop__watched *state, const struct cop_sim *sim,
                       const struct cop_view *view)
 {
     struct cop_stream_info info;
@@ -762,7 +629,7 @@ static bool is_broken(const struct state *state, const struct cop_sim *sim,
             (!there && (cop_sim_was_disturbed(sim) || cop_sim_was_lied_to(sim))));
 }
 
-static void check_end(struct state *state, struct cop_sim *sim,
+static void check_end(struct cop__watched *state, struct cop_sim *sim,
                       const struct cop_view *view)
 {
     struct cop_stream_info info;
@@ -775,7 +642,7 @@ static void check_end(struct state *state, struct cop_sim *sim,
     }
     cop_id root = cop_view_root(view);
     const struct cop_node *node = cop_sim_node(sim, root);
-    const struct told *told = &state->told[root];
+    const struct cop__told *told = &state->told[root];
     if (cop_node_stream(node, state->number, &info) != 0) {
         cop_sim_fail(sim, "S2", "the root does not know the stream");
         return;
@@ -784,7 +651,7 @@ static void check_end(struct state *state, struct cop_sim *sim,
     const struct cop__plan *plan = plan_of(state, sim, root);
     for (cop_id id = cop_view_next(view, COP_ID_NONE);
          id != COP_ID_NONE && !cop_sim_failure(sim); id = cop_view_next(view, id)) {
-        const struct life *life = find(state, id, cop_view_incarnation(view, id));
+        const struct cop__life *life = find(state, id, cop_view_incarnation(view, id));
         if (!life && !(sim->config.stream.flags & COP_STREAM_LEAVES))
             cop_sim_fail(sim, "S2", "%u never heard of the stream", (unsigned)id);
         if (life && is_back_end(sim, life, plan))
@@ -805,7 +672,7 @@ static void check_end(struct state *state, struct cop_sim *sim,
                      (unsigned)sim->config.stream.waves,
                      told->complete ? "complete" : "not complete");
     else
-        check_lost(state, sim, view);
+        cop__check_lost(state, sim, view);
 }
 
 static void at_quiescence(void *of, struct cop_sim *sim)
@@ -817,7 +684,7 @@ static void at_quiescence(void *of, struct cop_sim *sim)
             check_end(&all->streams[i], sim, view);
 }
 
-static void digest_one(const struct state *state, struct cop__digest *digest)
+static void digest_one(const struct cop__watched *state, struct cop__digest *digest)
 {
     cop__digest_word(digest,
                      state->taken << 2 | (uint64_t)state->closed << 1 | state->opened);
@@ -836,7 +703,7 @@ static void digest_one(const struct state *state, struct cop__digest *digest)
     for (uint32_t i = 0; i < state->nodes; i++)
         cop__digest_word(digest, state->sides[i].excluded);
     for (uint32_t i = 0; i < state->nodes; i++) {
-        const struct told *told = &state->told[i];
+        const struct cop__told *told = &state->told[i];
         cop__digest_word(digest, told->wave << 1 | told->complete);
         if (told->state)
             cop__digest_bytes(digest, told->state->data, told->state->length);

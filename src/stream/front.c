@@ -49,22 +49,50 @@ bool cop__stream_is_complete(const struct cop_node *node, struct cop__stream *st
     return stream->covers_all;
 }
 
-/* The living and the departed; who is in both counts among the living. */
-static struct cop_buf *total(struct cop_node *node, struct cop__stream *stream,
-                             uint32_t *departed)
+/* Who is in both counts among the living. */
+static bool is_departed(const struct cop__stream *stream,
+                        const struct cop__gone_leaf *leaf)
+{
+    return cop__lives_find(&stream->cover, leaf->leaf) != leaf->incarnation;
+}
+
+static uint32_t count_departed(const struct cop__stream *stream)
+{
+    uint32_t sum = 0;
+    for (uint32_t i = 0; i < stream->all_departed.count; i++)
+        sum += is_departed(stream, &stream->all_departed.items[i]);
+    return sum;
+}
+
+/* The living and the departed. */
+static struct cop_buf *total(struct cop_node *node, struct cop__stream *stream)
 {
     struct cop_buf *sum = cop_buf_ref(stream->state);
-    *departed = 0;
-    for (uint32_t i = 0; i < stream->all_departed.count && !node->failed; i++) {
-        const struct cop__gone_leaf *leaf = &stream->all_departed.items[i];
-        if (cop__lives_find(&stream->cover, leaf->leaf) == leaf->incarnation)
-            continue;
-        cop__state_join(node, stream, &sum, leaf->state);
-        ++*departed;
-    }
+    for (uint32_t i = 0; i < stream->all_departed.count && !node->failed; i++)
+        if (is_departed(stream, &stream->all_departed.items[i]))
+            cop__state_join(node, stream, &sum, stream->all_departed.items[i].state);
     if (stream->stages && !node->failed)
         cop__stages_close_all(node, &sum);
     return sum;
+}
+
+/* What a front-end that has been told all before is told, or one that has to be told all. */
+static struct cop_buf *output_of(struct cop_node *node, struct cop__stream *stream,
+                                 struct cop_buf *news, bool *whole)
+{
+    struct cop_buf *more;
+    *whole = stream->output_whole || !stream->output || stream->replaces;
+    if (!*whole && news)
+        return cop_buf_ref(news);
+    struct cop_buf *now = total(node, stream);
+    if (!*whole && !stream->broken)
+        *whole = cop_filter_diff(stream->filter, now, stream->output, &more) != 0;
+    struct cop_buf *said = *whole || stream->broken ? cop_buf_ref(now) : more;
+    cop_buf_unref(stream->output);
+    stream->output =
+        cop_buf_ref(cop__stream_asks_for_difference(stream) ? now : stream->empty);
+    cop_buf_unref(now);
+    return said;
 }
 
 /*
@@ -85,22 +113,19 @@ void cop__front_release(struct cop_node *node, struct cop__stream *stream)
         cop__stream_set_mark(node, stream, mark, stream->down_mark);
 }
 
-void cop__front_output(struct cop_node *node, struct cop__stream *stream)
+void cop__front_output(struct cop_node *node, struct cop__stream *stream,
+                       struct cop_buf *news)
 {
-    uint32_t departed;
-    struct cop_buf *more = NULL;
+    bool whole;
     if (!stream->has_front || stream->broken)
         return;
     bool complete = cop__stream_is_complete(node, stream);
     survey(node, stream);
-    struct cop_buf *now = total(node, stream, &departed);
+    struct cop_buf *said = output_of(node, stream, news, &whole);
     if (stream->broken) {
-        cop_buf_unref(now);
+        cop_buf_unref(said);
         return;
     }
-    bool whole = stream->output_whole || !stream->output || stream->replaces ||
-                 cop_filter_diff(stream->filter, now, stream->output, &more) != 0;
-    const struct cop_buf *said = whole ? now : more;
     cop__stream_tell(node, stream,
                      &(struct cop_stream_event){
                          .kind = COP_STREAM_OUTPUT,
@@ -109,14 +134,12 @@ void cop__front_output(struct cop_node *node, struct cop__stream *stream)
                          .whole = whole,
                          .complete = complete,
                          .covered = stream->covered,
-                         .departed = departed,
+                         .departed = count_departed(stream),
                          .root = node->self,
                          .bytes = said->data,
                          .length = said->length,
                      });
-    cop_buf_unref(more);
-    cop_buf_unref(stream->output);
-    stream->output = now;
+    cop_buf_unref(said);
     if (stream->wave > stream->shown)
         stream->shown = stream->wave;
     stream->output_whole = false;
@@ -140,7 +163,7 @@ void cop__front_attach(struct cop_node *node, struct cop__stream *stream,
                          &(struct cop_stream_event){.kind = COP_STREAM_REACHED,
                                                     .wave = stream->down_mark});
     if (stream->made && !stream->dirty)
-        cop__front_output(node, stream);
+        cop__front_output(node, stream, NULL);
 }
 
 void cop__front_moved(struct cop_node *node, struct cop__stream *stream)

@@ -47,8 +47,10 @@ static void digest_slot(struct cop__digest *digest, const struct cop__stream_slo
     cop__digest_word(digest, slot->value.wave);
     digest_buf(digest, slot->value.state);
     for (uint32_t i = 0; i < slot->pending_count; i++) {
-        cop__digest_word(digest, cop__slot_at(slot, i)->wave);
-        digest_buf(digest, cop__slot_at(slot, i)->state);
+        const struct cop__pending *pending = cop__slot_at(slot, i);
+        cop__digest_word(digest, pending->wave << 8 | pending->lag);
+        digest_buf(digest, pending->state);
+        cop__digest_bytes(digest, cop__beside(pending).bytes, pending->beside);
     }
 }
 
@@ -57,10 +59,11 @@ static void digest_stream(struct cop__digest *digest, const struct cop__stream *
     cop__digest_word(digest, stream->key);
     cop__digest_word(digest, stream->wave);
     cop__digest_word(
-        digest, (uint64_t)stream->lean << 9 | (uint64_t)stream->broken << 8 |
-                    (uint64_t)stream->made << 7 | (uint64_t)stream->dirty << 6 |
-                    (uint64_t)stream->silent << 5 | (uint64_t)stream->doubled << 4 |
-                    (uint64_t)stream->partial << 3 | (uint64_t)stream->wants_room << 2 |
+        digest, (uint64_t)stream->value_said << 10 | (uint64_t)stream->lean << 9 |
+                    (uint64_t)stream->broken << 8 | (uint64_t)stream->made << 7 |
+                    (uint64_t)stream->dirty << 6 | (uint64_t)stream->silent << 5 |
+                    (uint64_t)stream->doubled << 4 | (uint64_t)stream->partial << 3 |
+                    (uint64_t)stream->wants_room << 2 |
                     (uint64_t)stream->has_front << 1 | (uint64_t)stream->output_whole);
     cop__digest_word(digest, stream->mark);
     cop__digest_word(digest, stream->shown);
@@ -198,7 +201,7 @@ static size_t slot_bytes(const struct cop__stream_slot *slot)
                  slot->cover.capacity * sizeof(struct cop__range) +
                  slot->departed.capacity * sizeof(struct cop__gone_leaf);
     for (uint32_t i = 0; i < slot->pending_count; i++)
-        sum += cop__slot_at(slot, i)->state->length;
+        sum += cop__slot_at(slot, i)->state->length + cop__slot_at(slot, i)->beside;
     return sum + (slot->state ? slot->state->length : 0);
 }
 

@@ -55,7 +55,8 @@ void cop__state_join(struct cop_node *node, struct cop__stream *stream,
     struct cop_buf *sum;
     bool is_short = false;
     int error = 0;
-    if (stream->broken || cop__filter_absorb(stream->filter, *state, with))
+    struct cop_span more = {with->data, with->length};
+    if (stream->broken || cop__filter_absorb(stream->filter, *state, more))
         return;
     if (*state == stream->empty)
         sum = cop_buf_ref(with); /* what any filter would make of the two */
@@ -195,12 +196,38 @@ static void clear_from(struct cop__stream_slot *slot, uint64_t wave)
         slot->pending_first = 0;
 }
 
-/* What its own back-end gave is there as a whole each time. */
-static void set_value(struct cop__gone_leaf *value, struct cop__gone_leaf *with)
+static void join_value(struct cop_node *node, struct cop__stream *stream,
+                       struct cop__gone_leaf *value, struct cop_span more)
 {
-    cop_buf_unref(value->state);
-    *value = *with;
-    *with = (struct cop__gone_leaf){0};
+    if (value->state && cop__filter_absorb(stream->filter, value->state, more))
+        return;
+    struct cop_buf *with = cop_buf_copy(more.bytes, more.length);
+    if (!with) {
+        cop__fail(node, COP_ENOMEM);
+        return;
+    }
+    if (!value->state)
+        value->state = cop_buf_ref(stream->empty);
+    cop__state_join(node, stream, &value->state, with);
+    cop_buf_unref(with);
+}
+
+/* What the child itself gave (T9), of a difference. */
+static void take_value(struct cop_node *node, struct cop__stream *stream,
+                       const struct cop__stream_slot *slot,
+                       struct cop__gone_leaf *value, const struct cop__pending *from)
+{
+    const struct cop_buf *melted = from->value.state;
+    if (from->beside)
+        join_value(node, stream, value, cop__beside(from));
+    else if (melted)
+        join_value(node, stream, value,
+                   (struct cop_span){melted->data, melted->length});
+    else
+        return;
+    value->leaf = slot->id;
+    value->incarnation = slot->incarnation;
+    value->wave = from->beside ? from->wave - from->lag : from->value.wave;
 }
 
 static void replace(struct cop__stream *stream, struct cop__stream_slot *slot,
@@ -214,10 +241,12 @@ static void replace(struct cop__stream *stream, struct cop__stream_slot *slot,
     slot->departed = with->departed;
     slot->idle = with->idle;
     slot->doubled = with->doubled;
-    set_value(&slot->value, &with->value);
+    cop_buf_unref(slot->value.state);
+    slot->value = with->value;
     slot->heard = true;
     stream->dirty = true;
     with->state = NULL;
+    with->value = (struct cop__gone_leaf){0};
     with->cover = (struct cop__lives){0};
     with->departed = (struct cop__departed){0};
 }
@@ -271,9 +300,11 @@ static void melt(struct cop_node *node, struct cop__stream *stream,
         *pending = (struct cop__pending){0};
         return;
     }
+    /* What is behind the state has to leave before that becomes another. */
+    take_value(node, stream, slot, &last->value, last);
+    last->beside = 0;
     take_in(node, stream, slot, &last->state, pending->state);
-    if (pending->value.state)
-        set_value(&last->value, &pending->value);
+    take_value(node, stream, slot, &last->value, pending);
     last->wave = pending->wave;
     last->partial = pending->partial;
 }
@@ -329,9 +360,9 @@ void cop__slot_apply(struct cop_node *node, struct cop__stream *stream,
         } else {
             if (!stream->lean)
                 take_in(node, stream, slot, &slot->state, pending->state);
-            if (pending->value.state)
-                set_value(&slot->value, &pending->value);
-            if (sum && !node->failed && !stream->replaces)
+            if (pending->beside || pending->value.state)
+                take_value(node, stream, slot, &slot->value, pending);
+            if (sum && !node->failed && (!stream->replaces || slot == &stream->own))
                 cop__state_join(node, stream, sum, pending->state);
         }
         cop__pending_free(pending);

@@ -25,6 +25,7 @@
  *   down.c      filters down: what a back-end is given of these
  *   cover.c     sets of lives, as ranges
  *   departed.c  values of those who are lost
+ *   beside.c    what one that carries others gave itself
  *   inspect.c   digest and invariants
  */
 
@@ -94,10 +95,14 @@ struct cop__gone_leaf cop__departed_take(struct cop__departed *set, cop_id leaf,
 struct cop__pending {
     uint64_t wave;
     struct cop_buf *state; /* a difference, or all of it */
-    bool whole, partial, idle, doubled;
+    bool whole : 1, partial : 1, idle : 1, doubled : 1;
+    uint8_t lag;     /* of what is beside: it was given so many waves before */
+    uint32_t beside; /* of a difference: so many bytes behind those of `state` (T9) */
     struct cop__lives cover;       /* of a whole one */
     struct cop__departed departed; /* the same */
-    struct cop__gone_leaf value;   /* of its sender itself, if that carries others */
+    /* Of its sender itself, if that carries others: all of it; of differences that were joined
+     * what is new. */
+    struct cop__gone_leaf value;
 };
 
 /*
@@ -125,6 +130,19 @@ struct cop__stream_slot {
     uint64_t reached;  /* the last of packets down that it was told */
     uint64_t seen;     /* the last wave that it had when it was last looked at (T8) */
 };
+
+/* ---- beside.c: what one that carries others gave itself (T9) --------------------- */
+
+#define COP__BESIDE_HEAD 3u
+
+/* Writes COP__BESIDE_HEAD and the length of the value at most; how much it was. */
+uint32_t cop__beside_write(const struct cop_buf *sum, const struct cop_buf *value,
+                           uint8_t lag, uint8_t *out);
+/* Makes `state`, `beside` and `lag` of a wave. COP_EMALFORMED, COP_ENOMEM. */
+int cop__beside_read(struct cop_span sum, struct cop__bytes bytes,
+                     struct cop__pending *out);
+/* Of length 0: there is nothing. */
+struct cop_span cop__beside(const struct cop__pending *pending);
 
 /* A packet of the front-end. */
 struct cop__packet {
@@ -177,6 +195,7 @@ struct cop__stream {
     int status;  /* why it is closed */
     bool dirty;  /* slots came, went or were replaced: the next is whole */
     bool silent; /* nothing has been said to the present parent */
+    bool value_said; /* it has been told all that this back-end gave (T9) */
 
     uint64_t mark;      /* of the front-end, as far as I know */
     bool wants_room;    /* the back-end here was turned away */
@@ -195,7 +214,8 @@ struct cop__stream {
     uint64_t taken;     /* and that it took; the mark may be held back (T12) */
     uint64_t completed; /* the last that was complete */
     bool output_whole;
-    struct cop_buf *output; /* what it was told last */
+    struct cop_buf
+        *output; /* what it was told last, where that is asked for; NULL: nothing */
     /* Of the cover: known until it, or the view, is another one. */
     bool is_surveyed, covers_all;
     uint32_t covered;
@@ -205,6 +225,15 @@ struct cop__stream {
 static inline bool cop__stream_is_single(const struct cop__stream *stream)
 {
     return stream->flags & COP_STREAM_SINGLE;
+}
+
+/*
+ * What joins twice as it joins once may have had some of a wave before, and only the difference to
+ * what was there says which. Of all others the sum of what came is that difference.
+ */
+static inline bool cop__stream_asks_for_difference(const struct cop__stream *stream)
+{
+    return stream->filter->flags & COP_FILTER_IDEMPOTENT && !stream->replaces;
 }
 
 /* T20: what is known of groups. Sorted; of those who are covered at present. */
@@ -531,7 +560,8 @@ void cop__stages_close_all(struct cop_node *node, struct cop_buf **state);
 void cop__front_attach(struct cop_node *node, struct cop__stream *stream,
                        uint64_t taken, uint64_t reached);
 /* The last wave that was made here is for the front-end. */
-void cop__front_output(struct cop_node *node, struct cop__stream *stream);
+void cop__front_output(struct cop_node *node, struct cop__stream *stream,
+                       struct cop_buf *news);
 void cop__front_moved(struct cop_node *node, struct cop__stream *stream);
 /* Tells what was taken to those below, if now is the time. */
 void cop__front_release(struct cop_node *node, struct cop__stream *stream);

@@ -93,11 +93,24 @@ static uint64_t next_wave(struct cop__stream *stream)
 
 /* ---- making it ------------------------------------------------------------------- */
 
+/* What a wave is told by. */
+struct made {
+    struct cop_buf *old;  /* the state before it; NULL: nobody asks for that */
+    struct cop_buf *news; /* what it has beside that, unless slots were folded */
+    struct cop_buf *mine; /* the part of it that the back-end here gave */
+};
+
+static void set_state(struct cop__stream *stream, struct cop_buf *state)
+{
+    cop_buf_ref(state);
+    cop_buf_unref(stream->state);
+    stream->state = state;
+}
+
 static void fold(struct cop_node *node, struct cop__stream *stream)
 {
     struct cop__stream_slot *slot;
-    cop_buf_unref(stream->state);
-    stream->state = cop_buf_ref(stream->residue);
+    set_state(stream, stream->residue);
     cop__lives_free(&stream->cover);
     stream->is_surveyed = false;
     if (stream->stages)
@@ -119,8 +132,7 @@ static void fold(struct cop_node *node, struct cop__stream *stream)
 static void fold_anew(struct cop_node *node, struct cop__stream *stream)
 {
     struct cop__stream_slot *slot;
-    cop_buf_unref(stream->state);
-    stream->state = cop_buf_ref(stream->empty);
+    set_state(stream, stream->empty);
     for (uint32_t i = 0; (slot = source(stream, i)) != NULL && !node->failed; i++)
         if (slot->heard)
             cop__state_join(node, stream, &stream->state, slot->state);
@@ -154,33 +166,25 @@ static bool says_value(const struct cop__stream *stream)
            !(stream->filter->flags & COP_FILTER_IDEMPOTENT);
 }
 
-/*
- * What is there for healing alone, so that a wave on an ordinary day has none of it: the number of
- * an attachment that was not the first; whom a whole wave covers, and who departed; and the
- * sender's own value.
- */
-static struct cop_buf *write_rest(struct cop_node *node,
-                                  const struct cop__stream *stream, uint8_t flags)
+/* Of a whole wave: with all that its own back-end gave, among the departed, as what it would leave. */
+static struct cop_buf *write_whole(struct cop_node *node,
+                                   const struct cop__stream *stream, uint8_t flags)
 {
-    bool whole = flags & WHOLE;
-    struct cop__lives lives = whole ? stream->cover : (struct cop__lives){0};
     struct cop__departed set = {0};
     struct cop__gone_leaf mine = {node->self, node->incarnation, stream->own.wave,
                                   stream->own.state};
-    if (whole)
-        cop__departed_join(node, &set, &stream->all_departed);
+    cop__departed_join(node, &set, &stream->all_departed);
     if (flags & VALUED)
         cop__departed_put(node, &set, &mine);
-    size_t length = cop__lives_size(&lives), gone = cop__departed_size(&set);
-    size_t heads = (flags & NUMBERED ? 8u : 0u) + (whole ? 4u : 0u);
-    struct cop_buf *buf = cop_buf_create(heads + length + gone);
+    size_t length = cop__lives_size(&stream->cover);
+    struct cop_buf *buf = cop_buf_create((flags & NUMBERED ? 8u : 0u) + 4u + length +
+                                         cop__departed_size(&set));
     if (buf) {
         struct cop__writer writer = cop__writer(buf->data, buf->length);
         if (flags & NUMBERED)
             cop__put_u64(&writer, stream->network->attempt);
-        if (whole)
-            cop__put_u32(&writer, (uint32_t)length);
-        cop__lives_write(&writer, &lives);
+        cop__put_u32(&writer, (uint32_t)length);
+        cop__lives_write(&writer, &stream->cover);
         cop__departed_write(&writer, &set);
         COP_ASSERT(!writer.failed && writer.at == writer.end);
     } else {
@@ -190,49 +194,97 @@ static struct cop_buf *write_rest(struct cop_node *node,
     return buf;
 }
 
-static void send_wave(struct cop_node *node, struct cop__stream *stream,
-                      const struct cop_buf *state, bool whole)
+/* Of a difference, into a buffer that is long enough. */
+static uint32_t write_beside(const struct cop__stream *stream, uint8_t flags,
+                             const struct cop_buf *said, const struct cop_buf *mine,
+                             uint8_t *out)
 {
-    struct cop__network *network = stream->network;
+    uint32_t length = 0;
+    if (flags & NUMBERED) {
+        cop__store64(out, stream->network->attempt);
+        length = 8;
+    }
+    if (flags & VALUED)
+        length += cop__beside_write(
+            said, mine, (uint8_t)(stream->wave - stream->own.wave), out + length);
+    return length;
+}
+
+static uint8_t flags_of(struct cop__stream *stream, bool whole,
+                        const struct cop_buf *mine)
+{
+    bool valued = says_value(stream) && (whole || mine != stream->empty);
+    return (uint8_t)((whole ? WHOLE : 0) | (stream->partial ? PARTIAL : 0) |
+                     (is_idle(stream) ? IDLE : 0) | (stream->doubled ? DOUBLED : 0) |
+                     (stream->network->attempt ? NUMBERED : 0) | (valued ? VALUED : 0));
+}
+
+/*
+ * The rest of a frame is what is there for healing alone, so that a wave on an ordinary day has
+ * next to nothing of it: the number of an attachment that was not the first; whom a whole wave
+ * covers, and who departed; and what the sender gave itself.
+ */
+static void send_wave(struct cop_node *node, struct cop__stream *stream,
+                      const struct cop_buf *said, bool whole,
+                      const struct cop_buf *mine)
+{
+    uint8_t few[64];
+    struct cop_buf *many = NULL;
     struct cop__msg_wave message = {
         .stream = stream->key,
         .wave = stream->wave,
         .got = cop__stream_got_now(stream),
-        .flags =
-            (uint8_t)((whole ? WHOLE : 0) | (stream->partial ? PARTIAL : 0) |
-                      (is_idle(stream) ? IDLE : 0) | (stream->doubled ? DOUBLED : 0) |
-                      (network->attempt ? NUMBERED : 0) |
-                      (says_value(stream) ? VALUED : 0)),
-        .state = {state->data, state->length},
+        .flags = flags_of(stream, whole, mine),
+        .state = {said->data, said->length},
+        .rest = {few, 0},
     };
-    struct cop_buf *rest = NULL;
-    if (message.flags & (WHOLE | NUMBERED | VALUED)) {
-        rest = write_rest(node, stream, message.flags);
-        if (node->failed)
-            return;
-        message.rest = (struct cop__bytes){rest->data, rest->length};
+    if (whole) {
+        many = write_whole(node, stream, message.flags);
+        stream->value_said = message.flags & VALUED;
+    } else if (message.flags & VALUED && mine->length > sizeof few - 16) {
+        many = cop_buf_create((size_t)mine->length + 16);
+        if (!many)
+            cop__fail(node, COP_ENOMEM);
     }
-    cop__roster_send(node, network->parent, COP__KIND_WAVE, cop__encode_wave(&message));
-    cop_buf_unref(rest);
+    if (node->failed)
+        return;
+    if (many)
+        message.rest = (struct cop__bytes){many->data, many->length};
+    if (!whole && message.flags & (NUMBERED | VALUED))
+        message.rest.length =
+            write_beside(stream, message.flags, said, mine, many ? many->data : few);
+    cop__roster_send(node, stream->network->parent, COP__KIND_WAVE,
+                     cop__encode_wave(&message));
+    cop_buf_unref(many);
     stream->silent = false;
+}
+
+/* T9: what is new of it says nothing to a parent that has not heard what was before, or that could
+ * not tell of which wave it is. */
+static bool lacks_value(const struct cop__stream *stream, const struct cop_buf *mine)
+{
+    return says_value(stream) && mine != stream->empty &&
+           (!stream->value_said || stream->wave - stream->own.wave > UINT8_MAX);
 }
 
 /* Up, or to the front-end. An orphan's output is subsumed by its state (T6). */
 static void send_on(struct cop_node *node, struct cop__stream *stream,
-                    struct cop_buf *old, bool whole)
+                    const struct made *made, bool whole)
 {
     struct cop_buf *more = NULL;
     if (stream->network->is_root) {
-        cop__front_output(node, stream);
+        cop__front_output(node, stream, made->old ? NULL : made->news);
         return;
     }
     if (!stream->network->adopted)
         return;
-    whole = whole || stream->silent;
-    bool differs = !whole && !stream->replaces;
-    if (differs && cop_filter_diff(stream->filter, stream->state, old, &more))
-        whole = true;
-    send_wave(node, stream, more ? more : stream->state, whole);
+    whole = whole || stream->silent || lacks_value(stream, made->mine);
+    const struct cop_buf *said = whole || stream->replaces ? stream->state : made->news;
+    if (!whole && made->old) {
+        whole = cop_filter_diff(stream->filter, stream->state, made->old, &more) != 0;
+        said = whole ? stream->state : more;
+    }
+    send_wave(node, stream, said, whole, made->mine);
     cop_buf_unref(more);
 }
 
@@ -256,28 +308,38 @@ static void slim(struct cop_node *node, struct cop__stream *stream, uint64_t wav
     stream->lean = !folds && !stream->replaces;
 }
 
-/* The state becomes that of this wave; whole waves that waited make the stream dirty. */
-static void join_all(struct cop_node *node, struct cop__stream *stream, uint64_t wave)
+/* Nobody else is in it: the state is that of the back-end here. */
+static bool is_alone(const struct cop__stream *stream)
 {
-    struct cop_buf *sum = cop_buf_ref(stream->empty);
+    return stream->slot_count == 0 && stream->residue == stream->empty && !stream->lean;
+}
+
+/* The state becomes that of this wave; whole waves that waited make the stream dirty. */
+static void join_all(struct cop_node *node, struct cop__stream *stream, uint64_t wave,
+                     struct made *made)
+{
     struct cop__stream_slot *slot;
-    for (uint32_t i = 0; (slot = source(stream, i)) != NULL && !node->failed; i++)
-        cop__slot_apply(node, stream, slot, wave, &sum);
+    bool alone = is_alone(stream);
+    /* So that one has the state of the back-end, who can write over it. */
+    if (alone && !made->old)
+        set_state(stream, stream->empty);
+    cop__slot_apply(node, stream, &stream->own, wave, &made->mine);
+    for (uint32_t i = 1; (slot = source(stream, i)) != NULL && !node->failed; i++)
+        cop__slot_apply(node, stream, slot, wave, &made->news);
+    if (!stream->replaces && !node->failed)
+        cop__state_join(node, stream, &made->news, made->mine);
     if (stream->dirty) {
         fold(node, stream);
         stream->output_whole = true;
     } else if (stream->replaces) {
         fold_anew(node, stream);
-    } else if (stream->slot_count == 0 && stream->residue == stream->empty &&
-               !stream->lean) {
-        cop_buf_unref(stream->state);
-        stream->state = cop_buf_ref(stream->own.state); /* nobody else is in it */
+    } else if (alone) {
+        set_state(stream, stream->own.state);
     } else if (!node->failed) {
-        cop__state_join(node, stream, &stream->state, sum);
+        cop__state_join(node, stream, &stream->state, made->news);
     }
     if (stream->stages && !node->failed)
         cop__stages_close(node, stream);
-    cop_buf_unref(sum);
 }
 
 static void make(struct cop_node *node, struct cop__stream *stream, uint64_t wave)
@@ -286,22 +348,27 @@ static void make(struct cop_node *node, struct cop__stream *stream, uint64_t wav
         slim(node, stream, wave);
     if (stream->broken)
         return;
-    struct cop_buf *old = cop_buf_ref(stream->state);
-    join_all(node, stream, wave);
-    if (stream->broken) {
-        cop_buf_unref(old);
-        return; /* T22: nobody is told of what is not all of it */
+    struct made made = {.old = cop__stream_asks_for_difference(stream)
+                                   ? cop_buf_ref(stream->state)
+                                   : NULL,
+                        .news = cop_buf_ref(stream->empty),
+                        .mine = cop_buf_ref(stream->empty)};
+    join_all(node, stream, wave, &made);
+    /* T22: nobody is told of what is not all of it */
+    if (!stream->broken) {
+        bool whole = stream->dirty;
+        stream->dirty = stream->forced = false;
+        stream->made = true;
+        stream->wave = wave;
+        stream->partial = is_partial(stream, wave);
+        cop__timer_cancel(node, &stream->timer);
+        if (!node->failed)
+            send_on(node, stream, &made, whole);
+        COP__COUNT(node, stream_waves);
     }
-    bool whole = stream->dirty;
-    stream->dirty = stream->forced = false;
-    stream->made = true;
-    stream->wave = wave;
-    stream->partial = is_partial(stream, wave);
-    cop__timer_cancel(node, &stream->timer);
-    if (!node->failed)
-        send_on(node, stream, old, whole);
-    cop_buf_unref(old);
-    COP__COUNT(node, stream_waves);
+    cop_buf_unref(made.old);
+    cop_buf_unref(made.news);
+    cop_buf_unref(made.mine);
 }
 
 static bool has_waiting(struct cop__stream *stream)
@@ -361,7 +428,7 @@ void cop__stream_restate(struct cop_node *node, struct cop__stream *stream)
     stream->got_said = 0;
     if (stream->made && !stream->broken && stream->network->adopted &&
         !waits_for_first(stream))
-        send_wave(node, stream, stream->state, true);
+        send_wave(node, stream, stream->state, true, stream->empty);
     cop__stream_got(node, stream);
 }
 
@@ -407,24 +474,45 @@ int cop__stream_put(struct cop_node *node, struct cop__stream *stream,
     return 0;
 }
 
-/* What follows a wave, as write_rest makes it. False: it does not go with the flags. */
+/* What follows a wave. False: it does not go with the flags. */
 struct rest {
     uint64_t number;
-    struct cop__bytes cover, departed;
+    struct cop__bytes cover, departed, beside;
 };
 
 static bool read_rest(const struct cop__msg_wave *message, struct rest *out)
 {
     struct cop__reader reader = cop__reader(message->rest.data, message->rest.length);
+    bool whole = message->flags & WHOLE;
     *out = (struct rest){0};
     if (message->flags & NUMBERED)
         out->number = cop__get_u64(&reader);
-    if (message->flags & WHOLE)
+    if (whole)
         out->cover = cop__get_bytes(&reader);
     if (reader.failed)
         return false;
-    out->departed = (struct cop__bytes){reader.at, (uint32_t)(reader.end - reader.at)};
-    return out->departed.length == 0 || message->flags & (WHOLE | VALUED);
+    struct cop__bytes left = {reader.at, (uint32_t)(reader.end - reader.at)};
+    if (whole)
+        out->departed = left;
+    else
+        out->beside = left;
+    return whole || (left.length > 0) == ((message->flags & VALUED) != 0);
+}
+
+/* The state, with what the sender gave itself behind it. */
+static bool read_state(struct cop_node *node, struct cop__stream *stream,
+                       struct cop_span state, struct cop__bytes beside,
+                       struct cop__pending *out)
+{
+    int error = 0;
+    if (beside.length > 0)
+        error = cop__beside_read(state, beside, out);
+    else if (!(out->state = cop_buf_copy(state.bytes, state.length)))
+        error = COP_ENOMEM;
+    if (error == COP_ENOMEM)
+        cop__fail(node, COP_ENOMEM);
+    return error != COP_EMALFORMED &&
+           (!out->beside || cop__state_check(node, stream, cop__beside(out)));
 }
 
 static bool read_wave(struct cop_node *node, struct cop__stream *stream,
@@ -440,17 +528,14 @@ static bool read_wave(struct cop_node *node, struct cop__stream *stream,
         .doubled = message->flags & DOUBLED,
     };
     if (message->flags > FLAGS_ALL || message->wave >= UINT64_MAX - 1 ||
-        !cop__state_check(node, stream, state) ||
-        !cop__lives_read(node, rest->cover, &out->cover))
+        !cop__state_check(node, stream, state))
         return false;
-    if (!cop__departed_read(node, stream, rest->departed, &out->departed)) {
-        cop__lives_free(&out->cover);
-        return false;
-    }
-    out->state = cop_buf_copy(state.bytes, state.length);
-    if (!out->state)
-        cop__fail(node, COP_ENOMEM);
-    return true;
+    if (cop__lives_read(node, rest->cover, &out->cover) &&
+        cop__departed_read(node, stream, rest->departed, &out->departed) &&
+        read_state(node, stream, state, rest->beside, out))
+        return true;
+    cop__pending_free(out);
+    return false;
 }
 
 void cop__on_wave(struct cop_node *node, const struct cop_frame *frame)
@@ -479,8 +564,9 @@ void cop__on_wave(struct cop_node *node, const struct cop_frame *frame)
         if (!stream->broken)
             COP__COUNT(node, ignored_malformed);
     } else if (!node->failed) {
-        pending.value = cop__departed_take(&pending.departed, header->sender,
-                                           header->sender_incarnation);
+        if (pending.whole)
+            pending.value = cop__departed_take(&pending.departed, header->sender,
+                                               header->sender_incarnation);
         bool got = slot->got != message.got;
         slot->got = message.got;
         if (pending.whole)

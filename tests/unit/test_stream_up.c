@@ -453,8 +453,8 @@ static bool goes_whole(bool replaced)
     return message.flags & 1;
 }
 
-/* T4: where a slot was replaced all of it goes up; otherwise what is new, unless the filter cannot
- * make that. */
+/* T4: where a slot was replaced all of it goes up; otherwise what is new, unless that is asked of the
+ * filter, which cannot make it. */
 static void test_what_goes_up(void **state)
 {
     (void)state;
@@ -462,6 +462,8 @@ static void test_what_goes_up(void **state)
     assert_true(goes_whole(true));
     failing = DIFF;
     code = COP_ENOMEM;
+    assert_false(goes_whole(false));
+    mine.flags |= COP_FILTER_IDEMPOTENT;
     assert_true(goes_whole(false));
 }
 
