@@ -113,7 +113,8 @@ int cop_members_add(struct cop_members *members, cop_id node,
  * `done` is the last. What a service keeps for a task it can give back there.
  *
  *   resolve  whom does the out-of-band group of this name consist of? With cop_members_add;
- *            not 0: it is not known.
+ *            not 0: it is not known. Where the group is used it comes from within the
+ *            function that does so.
  *
  * What a service does wrong has an end, too:
  *
@@ -155,6 +156,11 @@ int cop_service_register(struct cop_run *run, const struct cop_handlers *handler
 /*
  * No more. Tasks that are under way end before this returns, with `done` and `sent`; after
  * that no callback of the service is called. COP_ENOENT.
+ *
+ * The same if a callback of the service does so: what was promised for its task comes in the
+ * middle of it, and when this returns only what has begun goes on. What such a callback was
+ * given stays until it returns, and what it returns counts for nothing. A task of which `check`
+ * has not returned was never run, and nothing more comes of it.
  */
 int cop_service_unregister(struct cop_run *run, uint64_t service);
 
@@ -220,7 +226,8 @@ int cop_bulk_to_memory(struct cop_run *run, uint64_t task, void *bytes, size_t s
 int cop_bulk_to_file(struct cop_run *run, uint64_t task, int fd, uint64_t offset);
 /*
  * The oldest piece for which `piece` returned COP_LATER is put away; its bytes were valid until
- * now. Not 0 (a negative code): it cannot be. COP_ENOENT; COP_ESTATE if there is none.
+ * now. Not 0 (a negative code): it cannot be. `piece` itself may say so of its own, if there is
+ * no older one, and then returns 0 or COP_LATER. COP_ENOENT; COP_ESTATE if there is none.
  */
 int cop_piece_done(struct cop_run *run, uint64_t task, int status);
 
@@ -288,7 +295,7 @@ int cop_group_create_wait(struct cop_run *run, const struct cop_group_spec *spec
  * A group that everybody knows by other means, under this name: no message is sent. Of `spec`
  * the service, the name, the shape and `user` are taken. The service's `resolve` is called
  * here, now and whenever it is broadcast over, and at the others; who comes to other members
- * refuses. COP_ENOENT: it has no `resolve`; or what that said.
+ * refuses. COP_ENOENT: it has no `resolve`, or went meanwhile; or what that said.
  */
 int cop_group_create_oob(struct cop_run *run, const struct cop_group_spec *spec,
                          const uint8_t name[16], uint64_t *out);
@@ -339,14 +346,17 @@ struct cop_call {
      * to run twice. The result is that of the last.
      */
     bool retry;
-    void *user;       /* of the task at the root */
-    uint64_t *number; /* cop_rpc: may be NULL; gets the number, for cop_bcast_abort */
+    void *user; /* of the task at the root */
+    uint64_t
+        *number; /* cop_rpc: may be NULL; gets the number, for cop_bcast_abort, before
+                         any callback comes */
 };
 /*
  * One call, one callback, one folded answer: whoever is alive runs it exactly once, and the
  * others are named. COP_BCAST_HEAL is always set.
  *   COP_EINVAL   something in the call is not possible
- *   COP_ENOENT   no such group
+ *   COP_ENOENT   no such group; out of band: its service has no `resolve`. Or what that said
+ *   COP_EABORTED `resolve` has aborted it
  *   COP_ETOOBIG  the request has more than COP_BCAST_MAX bytes
  *   COP_EAGAIN   COP_RPC_MAX are under way: again after a `done`
  *   COP_ESTATE   it is no member
@@ -374,7 +384,7 @@ int cop_bcast_new(struct cop_run *run, const struct cop_call *call, cop_call_don
 /*
  * Once. Errors as those of cop_rpc; COP_ELOST: without HEAL, and a member is known to be
  * dead; *lost (may be NULL) says who. After an error `done` is not called, and the call may
- * be sent again.
+ * be sent again, but for COP_EABORTED: `resolve` has aborted it, and it is gone.
  */
 int cop_bcast_send(struct cop_run *run, uint64_t number, cop_id *lost);
 /*

@@ -130,10 +130,12 @@ int cop_iagree(struct cop_run *run, const struct cop_agree_call *call,
     made->end = end_told;
     made->agreed = done;
     made->context = context;
-    uint64_t number = made->ticket; /* the call may be over, and gone, in a moment */
+    /* By now, as in cop_rpc: `done` may come before this returns. */
+    uint64_t unused = 0, *number = ticket ? ticket : &unused, before = *number;
+    *number = made->ticket;
     error = cop__call_make(run, made);
-    if (error == 0 && ticket != NULL)
-        *ticket = number;
+    if (error)
+        *number = before;
     return error;
 }
 

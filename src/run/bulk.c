@@ -276,27 +276,26 @@ static void hold(struct cop__sink *sink, struct cop_buf *owner,
 
 static void drop_last(struct cop__sink *sink)
 {
-    if (sink->count == 0)
-        return; /* the callback has said so itself */
     sink->count--;
     struct cop__held *held = &sink->held[(sink->first + sink->count) % COP_BULK_WINDOW];
     cop_buf_unref(held->owner);
     held->owner = NULL;
 }
 
-/* The callback may end the task. */
 static void hand_over(struct cop_run *run, const struct cop_handlers *handlers,
                       struct cop__task *task, const struct cop_piece *piece,
                       struct cop_buf *owner)
 {
-    uint64_t number = task->told.number, handle = task->handle;
     hold(task->sink, owner, piece);
     int status = cop__task_piece(run, handlers, task, piece);
-    task = cop__task_find(run, number);
-    if (task == NULL || status == COP_LATER)
+    if (status == COP_LATER)
         return;
-    drop_last(task->sink);
-    say_taken(run, handle, status > 0 ? COP_EINVAL : status);
+    /* The callback may have said so itself; twice would be of the next one, too. */
+    if (task->sink->count > 0)
+        drop_last(task->sink);
+    else if (status == 0)
+        return;
+    say_taken(run, task->handle, status > 0 ? COP_EINVAL : status);
 }
 
 void cop__bulk_piece(struct cop_run *run, const struct cop_handlers *handlers,
@@ -353,8 +352,7 @@ static int do_place(struct cop_run *run, void *argument)
     struct cop__task *task = cop__task_find(run, place->task);
     if (task == NULL)
         return COP_ENOENT;
-    /* The only callback before the bulk is `check`. */
-    if (task->is_running || task->is_early || task->callbacks == 0 || task->sink)
+    if (!task->is_checking || task->sink)
         return COP_ESTATE;
     if (place->kind == COP__SINK_MEMORY && place->size < task->told.bulk_length)
         return COP_ETOOBIG;

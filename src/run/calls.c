@@ -142,6 +142,16 @@ static struct cop__call *take_next(struct cop_run *run)
     return call;
 }
 
+struct cop__call *cop__call_queued(struct cop_run *run, uint64_t number)
+{
+    pthread_mutex_lock(&run->mutex);
+    struct cop__call *call = run->shared.queue;
+    while (call != NULL && (call->rpc == NULL || call->rpc->number != number))
+        call = call->next;
+    pthread_mutex_unlock(&run->mutex);
+    return call;
+}
+
 static int begin(struct cop_run *run, struct cop__call *call)
 {
     return call->begin ? call->begin(run, call) : cop__call_submit(run, call);
@@ -207,8 +217,9 @@ static int enqueue(struct cop_run *run, struct cop__call *call)
 /* libuv may have descriptors that its epoll does not know yet. */
 static void wake_if_need_be(struct cop_run *run)
 {
-    /* From a callback the loop goes on anyway, and asks libuv before it waits. */
-    if (run->is_in_callback)
+    /* From a callback the loop goes on anyway, and asks libuv before it waits; unless it is the
+     * program that made us call it, from outside the loop. */
+    if (run->is_in_callback && (run->has_thread || run->is_dispatching))
         return;
     pthread_mutex_lock(&run->mutex);
     if (uv_backend_timeout(&run->loop) != -1 || uv_version() < COP__RUNNER_UV_VERSION)

@@ -133,11 +133,21 @@ static void take_waiting(struct cop__services *services, struct cop__call *call)
     call->rpc->is_waiting = false;
 }
 
+static bool is_member(const struct cop_run *run)
+{
+    return run->tcp != NULL && run->shared.state != COP_RUN_JOINING;
+}
+
+/* The service that says who is in a group may abort the call that it is asked for. */
 static int submit(struct cop_run *run, struct cop__call *call)
 {
-    if (run->tcp == NULL || run->shared.state == COP_RUN_JOINING)
+    if (!is_member(run))
         return COP_ESTATE;
+    call->rpc->is_beginning = true;
     int error = cop__team_refresh(run, call->rpc->coll.group);
+    call->rpc->is_beginning = false;
+    if (call->rpc->is_aborted)
+        return COP_EABORTED;
     return error ? error : cop__call_submit(run, call);
 }
 
@@ -147,11 +157,14 @@ static bool may_wait(const struct cop__call *call)
     return call->rpc->is_counted && (call->rpc->coll.flags & COP_BCAST_LAST) == 0;
 }
 
-/* Begins on the loop's thread. On failure it is still the caller's. */
+/* Begins on the loop's thread. On failure it is still the caller's. What waits at the end of a
+ * life is told so one by one, and may not be waited behind. */
 static int begin(struct cop_run *run, struct cop__call *call)
 {
-    int error = COP_EAGAIN;
-    if (run->services.backlog == NULL || !may_wait(call))
+    int error = call->rpc->is_aborted ? COP_EABORTED : COP_EAGAIN;
+    if (!is_member(run))
+        return COP_ESTATE;
+    if (error == COP_EAGAIN && (run->services.backlog == NULL || !may_wait(call)))
         error = submit(run, call);
     if (error == COP_EAGAIN && may_wait(call)) {
         push_waiting(&run->services, call);
@@ -162,19 +175,42 @@ static int begin(struct cop_run *run, struct cop__call *call)
     return error;
 }
 
+/* There is always room for those that were aborted, which are the first. */
+static void end_aborted(struct cop_run *run)
+{
+    struct cop__services *services = &run->services;
+    while (services->backlog != NULL && services->backlog->rpc->is_aborted) {
+        struct cop__call *call = services->backlog;
+        take_waiting(services, call);
+        cop__call_finish(run, call, COP_EABORTED, NULL);
+    }
+}
+
+/* There is no room. What was aborted while it was tried is before it, and may abort it, too. */
+static void put_back(struct cop_run *run, struct cop__call *call)
+{
+    call->rpc->is_beginning = true;
+    end_aborted(run);
+    call->rpc->is_beginning = false;
+    push_waiting_first(&run->services, call);
+    end_aborted(run);
+}
+
 void cop__rpc_pump(struct cop_run *run)
 {
     struct cop__services *services = &run->services;
+    end_aborted(run);
     while (services->backlog != NULL && run->tcp != NULL) {
         struct cop__call *call = services->backlog;
         take_waiting(services, call);
-        int error = call->rpc->is_aborted ? COP_EABORTED : submit(run, call);
+        int error = submit(run, call);
+        if (error && error != COP_EAGAIN)
+            cop__call_finish(run, call, error, NULL);
         if (error == COP_EAGAIN) {
-            push_waiting_first(services, call);
+            put_back(run, call);
             return;
         }
-        if (error)
-            cop__call_finish(run, call, error, NULL);
+        end_aborted(run);
     }
 }
 
@@ -219,6 +255,10 @@ static bool on_ended(struct cop_run *run, struct cop__call *call, int status,
         cop__team_forget(run, rpc->coll.group);
     if (try_again(run, call, status, result))
         return true;
+    if (rpc->is_aborted) { /* before it began again */
+        status = COP_EABORTED;
+        result = NULL;
+    }
     /* From `done` on there is room for another one. */
     unlist(run, rpc);
     count_out(run, rpc);
@@ -336,16 +376,20 @@ int cop_rpc(struct cop_run *run, const struct cop_call *call, cop_call_done *don
     int error = make(run, call, COP_BCAST_HEAL, done, context, &made);
     if (error)
         return error;
-    uint64_t number = made->rpc->number;
     made->rpc->is_counted = count_in(run);
     made->begin = begin_counted;
     if (!made->rpc->is_counted) {
         cop__call_free(run, made);
         return COP_EAGAIN;
     }
+    /* By now: on another thread the call may have ended before this returns, and whoever is
+     * told so may want the number, or have done away with the place for it. */
+    uint64_t unused = 0, *number = call->number ? call->number : &unused,
+             before = *number;
+    *number = made->rpc->number;
     error = cop__call_make(run, made);
-    if (error == 0 && call->number != NULL)
-        *call->number = number;
+    if (error)
+        *number = before;
     return error;
 }
 
@@ -454,11 +498,13 @@ static int do_send(struct cop_run *run, void *argument)
     struct cop__call *call = cop__rpc_find(run, step->number);
     if (call == NULL)
         return COP_ENOENT;
-    if (call->rpc->is_sent)
+    if (call->rpc->is_sent || call->rpc->is_beginning)
         return COP_ESTATE;
     call->rpc->coll.lost = step->lost;
     int error = begin(run, call);
     call->rpc->coll.lost = NULL;
+    if (call->rpc->is_aborted)
+        cop__call_free(run, call);
     return error;
 }
 
@@ -472,13 +518,20 @@ static int do_abort(struct cop_run *run, void *argument)
 {
     const struct step *step = argument;
     struct cop__call *call = cop__rpc_find(run, step->number);
+    bool is_here = call != NULL;
+    if (!is_here)
+        call = cop__call_queued(run, step->number);
     if (call == NULL)
         return COP_ENOENT;
+    call->rpc->retry = false;
+    if (!is_here || call->rpc->is_beginning) {
+        call->rpc->is_aborted = true; /* whoever is about to submit it sees that */
+        return 0;
+    }
     if (!call->rpc->is_sent) {
         cop__call_free(run, call);
         return 0;
     }
-    call->rpc->retry = false;
     if (call->rpc->is_waiting) {
         /* In the next turn, for `done` is not called before this returns. */
         take_waiting(&run->services, call);

@@ -8,7 +8,7 @@
 
 /*
  * What a run has of collectives. Everything here belongs to the loop's thread. parts.h
- * includes it; the files are service.c, task.c, team.c and rpc.c.
+ * includes it; the files are service.c, task.c, children.c, bulk.c, team.c and rpc.c.
  */
 
 /* Where the answer of a child is wanted. */
@@ -59,12 +59,14 @@ struct cop__task {
     struct cop_task told;
     uint64_t handle;    /* the node's */
     uint32_t callbacks; /* that have not returned */
-    bool is_running, is_done, has_replied, is_over;
+    bool is_checking, is_running, is_done, is_sent, has_replied, is_over;
     bool is_early;          /* at the root: pieces came, and RUN did not yet */
     struct cop__sink *sink; /* NULL: none yet */
     int verdict; /* without HEAL: what `run` returned, until DONE; COP_LATER: nothing */
     struct cop_buf *record;
     struct cop__buffers buffers;
+    struct cop__task *outer; /* that is being told of its end, too */
+    int end_status;
 };
 
 /* A group of this run's own. */
@@ -83,6 +85,7 @@ struct cop__services {
     /* Tasks: nearly always there is one at most, which is not worth a map. */
     struct cop__task *lone, *spare; /* spare: memory of one that is over */
     struct cop__map tasks;          /* the others, by number */
+    struct cop__task *ending; /* over, and being told so: the innermost; in no map */
     struct cop__map rpcs;  /* calls that are not over, by number: also those not sent */
     struct cop__map teams; /* by number */
     uint64_t life;         /* nodes that this run has had */
@@ -101,6 +104,7 @@ struct cop__rpc {
     cop_call_done *done;
     bool is_counted; /* one of COP_RPC_MAX */
     bool is_listed, is_sent, is_waiting, is_aborted, retry;
+    bool is_beginning; /* its group is being resolved */
     void *user;
     uint64_t task; /* at the root: its number; 0: none yet */
     struct cop__buffers buffers;
@@ -141,7 +145,8 @@ void cop__task_upcall(struct cop_run *run, const struct cop_handlers *handlers,
 void cop__tasks_end(struct cop_run *run, const struct cop_handlers *only, int status);
 /* The task with this number; NULL. */
 struct cop__task *cop__task_find(const struct cop_run *run, uint64_t number);
-/* A callback of it returned an answer: 0 or not, for the piece that is the oldest. */
+/* What its callback says of the piece; COP_LATER also if the task, which is gone then, has
+ * ended meanwhile. */
 int cop__task_piece(struct cop_run *run, const struct cop_handlers *handlers,
                     struct cop__task *task, const struct cop_piece *piece);
 /* The task of an upcall; at the root one begins with the first piece. NULL: there is none. */

@@ -52,6 +52,8 @@ static void reap(struct cop_run *run, struct cop__task *task)
 {
     if (!task->is_over || task->callbacks > 0)
         return;
+    if (task->sink != NULL)
+        cop__sink_close(run, task);
     cop_buf_unref(task->record);
     free(task->buffers.items);
     if (run->services.spare != NULL)
@@ -215,17 +217,17 @@ COP__APART static void on_check(struct cop_run *run,
     }
     bool was = enter(run, task);
     int status = 0;
+    task->is_checking = true;
     if (handlers->check != NULL)
         status = handlers->check(handlers->context, run, &task->told);
+    task->is_checking = false;
     if (status > 0)
         status = COP_EREFUSED;
     /* It was refused, or it has ended by now: nothing more comes of it. */
     if (!task->is_over &&
         (submit_checked(run, task->handle, status, task->told.service_ns) != 0 ||
-         status != 0)) {
-        cop__sink_close(run, task);
+         status != 0))
         drop(run, task);
-    }
     leave(run, task, was);
     reap(run, task);
 }
@@ -278,12 +280,18 @@ static void call_run(struct cop_run *run, const struct cop_handlers *handlers,
     leave(run, task, was);
 }
 
+/* Whether it has a task by the time that it is run. */
+static bool is_checked(const struct cop_handlers *handlers,
+                       const struct cop_upcall *upcall)
+{
+    return upcall->token == 0 && (handlers->check != NULL || handlers->piece != NULL);
+}
+
 /* The task that is to run; NULL: it is not, and the node was told. */
-static struct cop__task *task_to_run(struct cop_run *run,
+static struct cop__task *task_to_run(struct cop_run *run, struct cop__task *task,
                                      const struct cop_upcall *upcall,
                                      struct cop_buf *record)
 {
-    struct cop__task *task = cop__task_find(run, number_of(run, upcall->handle));
     struct saying failure = {.status = COP_ENOMEM};
     if (task == NULL)
         task = begin(run, upcall, record);
@@ -301,38 +309,13 @@ static struct cop__task *task_to_run(struct cop_run *run,
     return task;
 }
 
-static void on_run(struct cop_run *run, const struct cop_handlers *handlers,
-                   const struct cop_upcall *upcall, struct cop_buf *record)
-{
-    bool has_bulk = (upcall->flags & COP_BCAST_BULK) != 0;
-    bool has_ended = !cop__coll_is_under_way(cop__tcp_node(run->tcp), upcall->handle);
-    int bulk_status = upcall->status;
-    /* What ended on the way here is not run; but who has taken bulk must hear of it. */
-    if (has_ended && !has_bulk) {
-        struct cop__task *task = cop__task_find(run, number_of(run, upcall->handle));
-        if (task != NULL) {
-            drop(run, task);
-            reap(run, task);
-        }
-        return;
-    }
-    if (has_ended && bulk_status == 0)
-        bulk_status = COP_EABORTED;
-    struct cop__task *task = task_to_run(run, upcall, record);
-    if (task == NULL)
-        return;
-    if (upcall->token != 0 && task->told.call == 0)
-        join_call(run, task, upcall->token);
-    call_run(run, handlers, task, bulk_status);
-    reap(run, task);
-}
-
 struct cop__task *cop__task_of_piece(struct cop_run *run,
                                      const struct cop_upcall *upcall,
                                      struct cop_buf *record)
 {
     struct cop__task *task = cop__task_find(run, number_of(run, upcall->handle));
-    if (task != NULL || upcall->token == 0)
+    /* Of what begins in the middle the first went to a service that has gone, or was lost. */
+    if (task != NULL || upcall->token == 0 || upcall->offset > 0)
         return task;
     task = begin(run, upcall, record);
     if (task == NULL)
@@ -348,7 +331,11 @@ int cop__task_piece(struct cop_run *run, const struct cop_handlers *handlers,
     bool was = enter(run, task);
     int status = handlers->piece(handlers->context, run, &task->told, piece);
     leave(run, task, was);
-    return status;
+    if (!task->is_over)
+        return status;
+    /* The callback ended it: nobody waits for what it says of the piece. */
+    reap(run, task);
+    return COP_LATER;
 }
 
 /* ---- answers of children --------------------------------------------------------- */
@@ -430,32 +417,48 @@ static void tell_done(struct cop_run *run, const struct cop_handlers *handlers,
 static void tell_sent(struct cop_run *run, const struct cop_handlers *handlers,
                       struct cop__task *task, int status)
 {
-    if (!task->is_running || task->told.call != 0 || handlers->sent == NULL)
+    if (!task->is_running || task->is_sent || task->told.call != 0 ||
+        handlers->sent == NULL)
         return;
+    task->is_sent = true;
     task->told.status = status;
     bool was = enter(run, task);
     handlers->sent(handlers->context, run, &task->told);
     leave(run, task, was);
 }
 
-/* Who has been asked for bulk has to hear that it will not have it. */
+/* Who has been asked for bulk, and has not refused, has to hear that it will not have it. */
 static void promise_run(struct cop_run *run, const struct cop_handlers *handlers,
                         struct cop__task *task, int status)
 {
-    if (!task->is_running && (task->told.flags & COP_BCAST_BULK) != 0)
+    if (!task->is_running && !task->is_checking &&
+        (task->told.flags & COP_BCAST_BULK) != 0)
         call_run(run, handlers, task, status ? status : COP_EABORTED);
 }
 
-/* With all that was promised. Off the map first: callbacks find that it is over. */
+/* Whatever of it has not begun yet. */
+static void tell_end(struct cop_run *run, const struct cop_handlers *handlers,
+                     struct cop__task *task)
+{
+    promise_run(run, handlers, task, task->end_status);
+    tell_done(run, handlers, task, task->end_status);
+    tell_sent(run, handlers, task, task->end_status);
+}
+
+/* With all that was promised. Off the map first: callbacks find that it is over. One of them
+ * may unregister the service, which has to find it, for the others come before that returns. */
 COP__APART static void finish(struct cop_run *run, const struct cop_handlers *handlers,
                               struct cop__task *task, int status)
 {
+    struct cop__services *services = &run->services;
     drop(run, task);
-    if (handlers != NULL) {
-        promise_run(run, handlers, task, status);
-        tell_done(run, handlers, task, status);
-        tell_sent(run, handlers, task, status);
-    }
+    cop__sink_close(run, task);
+    task->end_status = status;
+    task->outer = services->ending;
+    services->ending = task;
+    if (handlers != NULL)
+        tell_end(run, handlers, task);
+    services->ending = task->outer;
     reap(run, task);
 }
 
@@ -499,6 +502,33 @@ void cop__tasks_end(struct cop_run *run, const struct cop_handlers *only, int st
             handlers = *found;
         finish(run, &handlers, task, status);
     }
+    /* Those that this was called from are in no map. */
+    for (task = run->services.ending; only != NULL && task != NULL; task = task->outer)
+        if (task->told.service == only->service)
+            tell_end(run, only, task);
+}
+
+static void on_run(struct cop_run *run, const struct cop_handlers *handlers,
+                   const struct cop_upcall *upcall, struct cop_buf *record)
+{
+    bool has_ended = !cop__coll_is_under_way(cop__tcp_node(run->tcp), upcall->handle);
+    bool has_bulk = (upcall->flags & COP_BCAST_BULK) != 0;
+    struct cop__task *task = cop__task_find(run, number_of(run, upcall->handle));
+    /* What ended on the way here is not run, but who has taken bulk must hear of it. What was
+     * checked by a service that has gone is not for the one that has its number now. */
+    if (task == NULL && ((has_ended && !has_bulk) || is_checked(handlers, upcall)))
+        return;
+    task = task_to_run(run, task, upcall, record);
+    if (task == NULL)
+        return;
+    if (upcall->token != 0 && task->told.call == 0)
+        join_call(run, task, upcall->token);
+    if (has_ended) {
+        finish(run, handlers, task, upcall->status ? upcall->status : COP_EABORTED);
+        return;
+    }
+    call_run(run, handlers, task, upcall->status);
+    reap(run, task);
 }
 
 void cop__task_upcall(struct cop_run *run, const struct cop_handlers *handlers,
@@ -524,100 +554,4 @@ void cop__task_upcall(struct cop_run *run, const struct cop_handlers *handlers,
     else if (upcall->kind == COP_UPCALL_DONE)
         tell_done(run, handlers, task, upcall->status);
     reap(run, task);
-}
-
-/* ---- the tree -------------------------------------------------------------------- */
-
-/* By what the node knows a task, or a call that was not sent. */
-struct place {
-    const struct cop_node *node;
-    uint64_t handle, group;
-    struct cop__buffers *buffers;
-};
-
-static int place_of(const struct cop_run *run, uint64_t number, struct place *out)
-{
-    struct cop__task *task = cop__task_find(run, number);
-    struct cop__call *call = cop__rpc_find(run, number);
-    if (run->tcp == NULL)
-        return COP_ESTATE;
-    if (task == NULL && call != NULL && call->rpc->task != 0)
-        task = cop__task_find(run, call->rpc->task);
-    out->node = cop__tcp_node(run->tcp);
-    if (task != NULL)
-        *out = (struct place){out->node, task->handle, 0, &task->buffers};
-    else if (call != NULL && !call->rpc->is_sent)
-        *out = (struct place){out->node, 0, call->rpc->coll.group, &call->rpc->buffers};
-    else
-        return COP_ENOENT;
-    return 0;
-}
-
-struct question {
-    uint64_t number;
-    uint32_t i;
-    struct cop_child *out;
-    struct cop__buffer buffer;
-};
-
-static int do_children(struct cop_run *run, void *argument)
-{
-    const struct question *question = argument;
-    struct place place;
-    int error = place_of(run, question->number, &place);
-    return error ? error : cop_bcast_nchildren(place.node, place.handle, place.group);
-}
-
-int cop_children(struct cop_run *run, uint64_t number)
-{
-    struct question question = {.number = number};
-    return run ? cop__ask_loop(run, do_children, &question) : COP_EINVAL;
-}
-
-static int do_child(struct cop_run *run, void *argument)
-{
-    struct question *question = argument;
-    struct place at;
-    uint32_t i = question->i;
-    int error = place_of(run, question->number, &at);
-    if (error)
-        return error;
-    int nodes = cop_child_nodes(at.node, at.handle, at.group, i);
-    int entities = cop_child_entities(at.node, at.handle, at.group, i);
-    if (nodes < 0 || entities < 0)
-        return COP_ENOENT;
-    *question->out =
-        (struct cop_child){.node = cop_child_id(at.node, at.handle, at.group, i),
-                           .nodes = (uint32_t)nodes,
-                           .entities = (uint32_t)entities,
-                           .patience_ns = cop_child_patience(at.node, at.handle, i)};
-    return 0;
-}
-
-int cop_child(struct cop_run *run, uint64_t number, uint32_t i, struct cop_child *out)
-{
-    struct question question = {.number = number, .i = i, .out = out};
-    return run && out ? cop__ask_loop(run, do_child, &question) : COP_EINVAL;
-}
-
-static int do_buffer(struct cop_run *run, void *argument)
-{
-    const struct question *question = argument;
-    struct place at;
-    int error = place_of(run, question->number, &at);
-    if (!error &&
-        cop_child_id(at.node, at.handle, at.group, question->i) == COP_ID_NONE)
-        error = COP_ENOENT;
-    return error ? error : cop__buffers_add(at.buffers, &question->buffer);
-}
-
-int cop_reply_buffer(struct cop_run *run, uint64_t number, uint32_t i, void *buffer,
-                     size_t size)
-{
-    struct question question = {.number = number,
-                                .i = i,
-                                .buffer = {.child = i, .bytes = buffer, .size = size}};
-    if (run == NULL || (buffer == NULL && size > 0))
-        return COP_EINVAL;
-    return cop__ask_loop(run, do_buffer, &question);
 }

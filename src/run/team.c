@@ -59,7 +59,7 @@ static struct cop__team *keep_team(struct cop_run *run,
 struct creation {
     const struct cop_group_spec *spec;
     const uint8_t *oob;
-    uint64_t group;
+    uint64_t group, *out;
     cop_call_done *done;
     void *context;
 };
@@ -96,6 +96,9 @@ static int do_create(struct cop_run *run, void *argument)
     if (error) {
         cop__team_forget(run, creation->group);
         cop__call_free(run, call);
+    } else {
+        /* Here, for `done` may come before the thread that asks for it goes on. */
+        *creation->out = creation->group;
     }
     return error;
 }
@@ -106,12 +109,12 @@ int cop_group_create(struct cop_run *run, const struct cop_group_spec *spec,
     if (run == NULL || spec == NULL || out == NULL || spec->kind == COP_GROUP_OOB ||
         (spec->target_count > 0 && spec->targets == NULL))
         return COP_EINVAL;
-    struct creation creation = {
-        .spec = spec, .group = cop__run_number(run), .done = done, .context = context};
-    int error = cop__ask_loop(run, do_create, &creation);
-    if (error == 0)
-        *out = creation.group;
-    return error;
+    struct creation creation = {.spec = spec,
+                                .group = cop__run_number(run),
+                                .out = out,
+                                .done = done,
+                                .context = context};
+    return cop__ask_loop(run, do_create, &creation);
 }
 
 static void on_awaited(void *context, int status, const struct cop_bcast_result *result)
@@ -134,13 +137,26 @@ int cop_group_create_wait(struct cop_run *run, const struct cop_group_spec *spec
 
 /* ---- groups that are known by other means ---------------------------------------- */
 
-static int submit_oob(struct cop_run *run, uint64_t group, const struct cop__team *team)
+static bool node_has(const struct cop_run *run, uint64_t group)
+{
+    return cop_group_name(cop__tcp_node(run->tcp), group) != NULL;
+}
+
+/* `is_there`: it is not being made. */
+static int submit_oob(struct cop_run *run, uint64_t group, const struct cop__team *team,
+                      bool is_there)
 {
     struct cop_members members;
     int error =
         cop__resolve(run, cop__handlers_find(run, team->service), team->oob, &members);
     if (error)
         return error;
+    /* Meanwhile the service may have gone, or the group ended. */
+    if (cop__handlers_find(run, team->service) == NULL ||
+        (is_there && !node_has(run, group))) {
+        cop__members_fini(&members);
+        return COP_ENOENT;
+    }
     struct cop_coll coll = {.service = {.id = team->service},
                             .group = group,
                             .kind = COP_GROUP_OOB,
@@ -156,11 +172,14 @@ static int submit_oob(struct cop_run *run, uint64_t group, const struct cop__tea
     return error;
 }
 
-/* Each time, for its members may be others by now. */
+/* Each time, for its members may be others by now. One that has ended stays so, though its
+ * end has not been told yet. */
 int cop__team_refresh(struct cop_run *run, uint64_t group)
 {
     const struct cop__team *team = cop__map_get(&run->services.teams, group);
-    return team && team->is_oob ? submit_oob(run, group, team) : 0;
+    if (team == NULL || !team->is_oob)
+        return 0;
+    return node_has(run, group) ? submit_oob(run, group, team, true) : COP_ENOENT;
 }
 
 static int do_create_oob(struct cop_run *run, void *argument)
@@ -173,7 +192,7 @@ static int do_create_oob(struct cop_run *run, void *argument)
         return COP_ENOMEM;
     team->is_oob = true;
     memcpy(team->oob, creation->oob, sizeof team->oob);
-    int error = submit_oob(run, creation->group, team);
+    int error = submit_oob(run, creation->group, team, false);
     if (error)
         cop__team_forget(run, creation->group);
     return error;

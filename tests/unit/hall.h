@@ -24,6 +24,8 @@ struct desk {
     int resolve_status;
     size_t buffer_size; /* in `check`: for each child; 0: none */
     void (*on_run)(struct desk *desk, struct cop_run *run, struct cop_task *task);
+    void (*on_done)(struct desk *desk, struct cop_run *run);
+    void (*on_resolve)(struct desk *desk, struct cop_run *run);
     /* What came. */
     char trace[64];
     uint64_t task; /* the last that was run */
@@ -31,6 +33,7 @@ struct desk {
     uint32_t tag_count;
     uint64_t group;
     char request[64];
+    uint32_t resolves;
     int64_t sum;     /* of the children's replies */
     int replied;     /* what the last cop_reply said */
     int done_status; /* of the last */

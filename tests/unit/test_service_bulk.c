@@ -30,10 +30,11 @@ struct shelf {
     FILE *file;
     uint64_t later_from; /* pieces from here on are put away later */
     uint32_t later;      /* so many are not yet */
-    uint64_t fails_at;   /* 0: never */
-    uint64_t stops_at;   /* 0: never */
-    int to_status;       /* what cop_bulk_to_... said */
-    size_t room;         /* of the memory that is given */
+    bool says_twice; /* of the first piece: in its callback, and by what that returns */
+    uint64_t fails_at; /* 0: never */
+    uint64_t stops_at; /* 0: never */
+    int to_status;     /* what cop_bulk_to_... said */
+    size_t room;       /* of the memory that is given */
     uint64_t task, have, said;
     char trace[16]; /* c, r, d, s; pieces are not in it */
     int bulk_status;
@@ -85,6 +86,10 @@ static int on_piece(void *context, struct cop_run *run, struct cop_task *task,
     memcpy(shelf->bytes + piece->offset, piece->bytes, piece->length);
     shelf->have += piece->length;
     shelf->task = task->number;
+    if (shelf->says_twice && piece->offset == 0) {
+        assert_int_equal(cop_piece_done(run, task->number, 0), 0);
+        return 0;
+    }
     if (shelf->stops_at > 0 && shelf->have >= shelf->stops_at)
         assert_int_equal(cop_stop(run), 0);
     if (shelf->fails_at > 0 && shelf->have >= shelf->fails_at)
@@ -291,6 +296,37 @@ static void by_callbacks_that_take_their_time(void **state)
     assert_int_equal(depot.shelves[2].said, LENGTH / CHUNK + 1 - 4);
     assert_int_equal(cop_piece_done(hall_run(*state, 2), depot.shelves[2].task, 0),
                      COP_ENOENT);
+}
+
+static bool the_third_holds_all_else(struct hall *hall)
+{
+    (void)hall;
+    return depot.shelves[2].have == LENGTH;
+}
+
+/* That counts once: not for a piece that comes later. */
+static void one_says_so_twice(void **state)
+{
+    struct cop_bulk bulk = memory();
+    struct cop_call call = call_with(&bulk);
+    bulk.chunk = LENGTH / 3;
+    open_depot(*state, "chain", CALLBACK);
+    depot.shelves[2].says_twice = true;
+    depot.shelves[2].later_from = 1;
+    assert_int_equal(cop_rpc(hall_run(*state, 0), &call, hall_done, *state), 0);
+    hall_until(*state, the_third_holds_all_else);
+    for (uint32_t left = depot.shelves[2].later; left > 0; left--) {
+        for (int i = 0; i < 50; i++)
+            for (cop_id id = 0; id < MEMBERS; id++)
+                cop_poll(hall_run(*state, id), 0);
+        assert_string_equal(depot.shelves[2].trace, "c");
+        assert_int_equal(cop_piece_done(hall_run(*state, 2), depot.shelves[2].task, 0),
+                         0);
+    }
+    hall_until_ended(*state);
+    hall_until(*state, all_is_over);
+    for (cop_id i = 0; i < MEMBERS; i++)
+        expect_whole(i);
 }
 
 static void window_is_full(void **state)
@@ -619,6 +655,74 @@ static void gone_at_the_end(void **state)
     assert_int_equal(others_done, 0);
 }
 
+static int unregister_another_in_run(void *context, struct cop_run *run,
+                                     struct cop_task *task)
+{
+    note(context, 'r');
+    if (task->bulk_status != 0)
+        assert_int_equal(cop_service_unregister(run, SERVICE), 0);
+    return 0;
+}
+
+/* The table moves while it is told of the end: the one behind it is in its place then. */
+static void the_table_moves_at_the_end(void **state)
+{
+    struct cop_bulk bulk = memory();
+    struct cop_call call = call_with(&bulk);
+    open_depot(*state, "chain", CALLBACK);
+    struct cop_run *run = hall_run(*state, 0);
+    struct cop_handlers other = {
+        .size = sizeof other, .service = BULK + 1, .done = on_others_done};
+    serve_anew(*state, 0, 0, unregister_another_in_run);
+    assert_int_equal(cop_service_register(run, &other), 0);
+    others_done = 0;
+    depot.shelves[0].later_from = 1;
+    assert_int_equal(cop_rpc(run, &call, NULL, NULL), 0);
+    hall_until(*state, root_has_begun);
+    runs_free(depot.hall->runs, 0);
+    assert_string_equal(depot.shelves[0].trace, "rd");
+    assert_int_equal(others_done, 0);
+}
+
+static struct shelf heir;
+
+static int give_place(void *context, struct cop_run *run, struct cop_task *task)
+{
+    (void)context;
+    (void)task;
+    assert_int_equal(cop_service_unregister(run, BULK), 0);
+    assert_string_equal(depot.shelves[0].trace, "rd");
+    serve(run, &heir, 0, on_run);
+    return 0;
+}
+
+/* Asks for something else, which is run here before the piece that is given now. */
+static int give_and_call(void *context, uint64_t offset, void *to, uint32_t length)
+{
+    struct cop_call call = {.service = BULK + 1};
+    if (offset == CHUNK)
+        assert_int_equal(cop_rpc(hall_run(depot.hall, 0), &call, NULL, NULL), 0);
+    return on_give(context, offset, to, length);
+}
+
+/* Who comes in the middle gets nothing of what was for the one before. */
+static void another_is_in_its_place(void **state)
+{
+    struct cop_bulk bulk = {
+        .length = LENGTH, .give = give_and_call, .context = &depot, .chunk = CHUNK};
+    struct cop_call call = call_with(&bulk);
+    struct cop_handlers other = {
+        .size = sizeof other, .service = BULK + 1, .run = give_place};
+    open_depot(*state, "chain", CALLBACK);
+    heir = (struct shelf){.depot = &depot, .where = CALLBACK};
+    assert_int_equal(cop_service_register(hall_run(*state, 0), &other), 0);
+    assert_int_equal(hall_rpc(*state, 0, &call), 0);
+    assert_int_equal(depot.hall->ended.result.answered, 0);
+    hall_until(*state, all_is_over);
+    assert_string_equal(heir.trace, "");
+    assert_int_equal(heir.have, 0);
+}
+
 /* The call is made again for one that is older, while a part of the file is being read. */
 static void a_file_for_an_older_one(void **state)
 {
@@ -653,6 +757,7 @@ int main(void)
         TEST(from_memory_into_memory),
         TEST(from_a_file_into_files),
         TEST(by_callbacks_that_take_their_time),
+        TEST(one_says_so_twice),
         TEST(window_is_full),
         TEST(one_cannot_take_it),
         TEST(the_root_cannot_give_it),
@@ -664,6 +769,8 @@ int main(void)
         TEST(wrong_places),
         TEST(too_late_at_the_root),
         TEST(gone_at_the_end),
+        TEST(the_table_moves_at_the_end),
+        TEST(another_is_in_its_place),
         TEST(a_file_for_an_older_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -299,6 +299,113 @@ static void aborted_from_another_thread(void **state)
     assert_int_equal(cop_bcast_abort(office->clerks[0].run, number), COP_ENOENT);
 }
 
+/* A service on the caller's own thread that waits for a number, and aborts that call. */
+struct rival {
+    _Atomic uint64_t number;
+    atomic_int said;
+    atomic_uint runs;
+};
+#define RIVAL 52u
+
+static int abort_given(void *context, struct cop_run *run, struct cop_task *task)
+{
+    struct rival *rival = context;
+    (void)task;
+    rival->runs++;
+    while (atomic_load(&rival->number) == 0)
+        sched_yield();
+    atomic_store(&rival->said, cop_bcast_abort(run, rival->number));
+    return 0;
+}
+
+/* A call that was made while the run's own thread was busy has not begun there yet. */
+static void aborted_before_it_began(void **state)
+{
+    struct office *office = *state;
+    struct cop_run *run = office->clerks[0].run;
+    struct rival rival = {.said = 1};
+    struct cop_handlers handlers = {.size = sizeof handlers,
+                                    .service = RIVAL,
+                                    .context = &rival,
+                                    .run = abort_given};
+    atomic_uint ends[3] = {0}, rivals[3] = {0};
+    uint64_t number;
+    struct cop_call busy = {.service = RIVAL};
+    struct cop_call call = {.service = QUICK, .number = &number};
+    assert_int_equal(cop_service_register(run, &handlers), 0);
+    assert_int_equal(cop_rpc(run, &busy, count_end, rivals), 0);
+    wait_for(&rival.runs, 1);
+    assert_int_equal(cop_rpc(run, &call, count_end, ends), 0);
+    atomic_store(&rival.number, number);
+    while (ends[0] + ends[1] + ends[2] == 0)
+        sched_yield();
+    assert_int_equal(ends[1], 1);
+    assert_int_equal(rival.said, 0);
+    wait_for(&rivals[2], 1); /* the others do not have that service */
+    assert_int_equal(office->clerks[0].runs, 0);
+}
+
+/* What a caller may keep for a call, and give back when that has ended. */
+struct errand {
+    uint64_t number, *seen;
+    atomic_uint *ends;
+};
+
+static void end_errand(void *context, int status, const struct cop_bcast_result *result)
+{
+    struct errand *errand = context;
+    atomic_uint *ends = errand->ends;
+    (void)status;
+    (void)result;
+    *errand->seen = errand->number;
+    free(errand);
+    atomic_fetch_add(ends, 1);
+}
+
+/* `done` may come before whoever asked for it goes on. */
+static void numbers_are_known_in_time(void **state)
+{
+    struct office *office = *state;
+    struct cop_run *run = office->clerks[0].run;
+    struct cop_target alone = {0, NULL, 0};
+    struct cop_group_spec spec = {
+        .kind = COP_GROUP_LAZY, .service = QUICK, .targets = &alone, .target_count = 1};
+    struct cop_call call = {0};
+    atomic_uint ends = 0;
+    assert_int_equal(cop_group_create(run, &spec, &call.group, NULL, NULL), 0);
+    for (unsigned i = 1; i <= 2000; i++) {
+        struct errand *errand = calloc(1, sizeof *errand);
+        uint64_t seen = 0;
+        assert_non_null(errand);
+        *errand = (struct errand){.seen = &seen, .ends = &ends};
+        call.number = &errand->number;
+        assert_int_equal(cop_rpc(run, &call, end_errand, errand), 0);
+        wait_for(&ends, i);
+        assert_true(seen != 0);
+    }
+}
+
+static void groups_are_known_in_time(void **state)
+{
+    struct office *office = *state;
+    struct cop_run *run = office->clerks[0].run;
+    struct cop_target alone = {0, NULL, 0};
+    struct cop_group_spec spec = {
+        .kind = COP_GROUP_LAZY, .service = QUICK, .targets = &alone, .target_count = 1};
+    atomic_uint ends = 0;
+    for (unsigned i = 1; i <= 1000; i++) {
+        struct errand *errand = calloc(1, sizeof *errand);
+        uint64_t seen = 0;
+        assert_non_null(errand);
+        *errand = (struct errand){.seen = &seen, .ends = &ends};
+        assert_int_equal(
+            cop_group_create(run, &spec, &errand->number, end_errand, errand), 0);
+        wait_for(&ends, i);
+        assert_true(seen != 0);
+        assert_int_equal(cop_group_end_wait(run, seen), 0);
+    }
+}
+
 static void unregistered_from_another_thread(void **state)
 {
     struct office *office = *state;
@@ -374,9 +481,15 @@ static void the_run_ends(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(replies_from_other_threads),  TEST(many_in_flight),
-        TEST(aborted_from_another_thread), TEST(unregistered_from_another_thread),
-        TEST(groups_that_are_waited_for),  TEST(the_run_ends),
+        TEST(replies_from_other_threads),
+        TEST(many_in_flight),
+        TEST(aborted_from_another_thread),
+        TEST(aborted_before_it_began),
+        TEST(numbers_are_known_in_time),
+        TEST(groups_are_known_in_time),
+        TEST(unregistered_from_another_thread),
+        TEST(groups_that_are_waited_for),
+        TEST(the_run_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
