@@ -14,13 +14,24 @@ void cop__agree_stir(struct cop_node *node)
     cop__notice(node, COP__SLOT_AGREE);
 }
 
+/* Of more than there is room for the latest are kept: nobody may ever ask for the others. */
+static void drop_oldest(struct cop_node *node, uint32_t count)
+{
+    struct cop__agree *agree = cop__agree(node);
+    for (uint32_t i = 0; i < count; i++) {
+        cop_buf_unref(agree->early[i].frame.payload);
+        COP__COUNT(node, ignored_unasked);
+    }
+    agree->early_count -= count;
+    memmove(agree->early, agree->early + count,
+            agree->early_count * sizeof *agree->early);
+}
+
 static void keep(struct cop_node *node, const struct cop_frame *frame)
 {
     struct cop__agree *agree = cop__agree(node);
-    if (agree->early_count == COP__EARLY_MAX) {
-        COP__COUNT(node, ignored_unasked);
-        return;
-    }
+    if (agree->early_count == COP__EARLY_MAX)
+        drop_oldest(node, COP__EARLY_MAX / 4);
     if (agree->early_count == agree->early_capacity) {
         uint32_t capacity = agree->early_capacity ? 2 * agree->early_capacity : 4;
         void *grown = realloc(agree->early, capacity * sizeof *agree->early);
@@ -45,7 +56,7 @@ static void release(struct cop_node *node)
     agree->early_count = agree->early_capacity = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (!node->failed)
-            cop__take_frame(node, &early[i].frame);
+            cop__take_again(node, &early[i].frame);
         cop_buf_unref(early[i].frame.payload);
     }
     free(early);

@@ -231,6 +231,16 @@ static bool is_about_views(uint16_t kind)
            (kind >= COP__KIND_VOTE && kind <= COP__KIND_STANDING);
 }
 
+/* Who speaks is not silent; and is told that it is doubted, if it is. */
+static void hear(struct cop_node *node, const struct cop_header *header, bool inside)
+{
+    if (inside)
+        cop__detect_hear(node, header->sender);
+    if (inside ? cop__roster_is_suspect(node, header->sender)
+               : is_doubted(node, header))
+        cop__detect_tell_suspect(node, header->sender);
+}
+
 bool cop__member_admit(struct cop_node *node, const struct cop_frame *frame)
 {
     const struct cop_header *header = &frame->header;
@@ -247,11 +257,8 @@ bool cop__member_admit(struct cop_node *node, const struct cop_frame *frame)
     bool inside = cop_view_has(node->view, header->sender, header->sender_incarnation);
     if (!inside && !admit_stranger(node, frame))
         return false;
-    if (inside)
-        cop__detect_hear(node, header->sender);
-    if (inside ? cop__roster_is_suspect(node, header->sender)
-               : is_doubted(node, header))
-        cop__detect_tell_suspect(node, header->sender);
+    if (!node->again)
+        hear(node, header, inside);
     if (is_too_early(node, frame)) {
         cop__member_hold(node, frame);
         return false;

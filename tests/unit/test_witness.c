@@ -124,6 +124,24 @@ static void test_hearing_the_accused_ends_it(void **state)
     solo_destroy(solo);
 }
 
+/* A vote that waits for its group is judged again and again; its sender has not spoken since. */
+static void test_what_was_kept_is_no_sign_of_life(void **state)
+{
+    (void)state;
+    struct solo *solo = create(7);
+    struct cop__msg_vote vote = {.group = 7, .number = 1};
+    struct cop_agree_group group = {.number = 8};
+    struct cop_request request = {.kind = COP_REQUEST_AGREE_GROUP, .new_group = &group};
+    struct cop_event submit = {.kind = COP_EVENT_SUBMIT, .request = &request};
+    solo_recv(solo, ACCUSED, COP__KIND_VOTE, cop__encode_vote(&vote));
+    solo_down(solo, ACCUSED, COP_DOWN_REFUSED);
+    assert_int_equal(solo_event(solo, &submit), 0);
+    answer(solo, 0, false);
+    answer(solo, 1, false);
+    assert_true(solo_suspects(solo, ACCUSED));
+    solo_destroy(solo);
+}
+
 /* A silent witness is replaced by others; all who answer must agree. */
 static void test_silent_witnesses_are_replaced(void **state)
 {
@@ -495,6 +513,7 @@ int main(void)
         cmocka_unit_test(test_who_is_near_is_asked_first),
         cmocka_unit_test(test_one_that_reaches_it_is_enough),
         cmocka_unit_test(test_hearing_the_accused_ends_it),
+        cmocka_unit_test(test_what_was_kept_is_no_sign_of_life),
         cmocka_unit_test(test_silent_witnesses_are_replaced),
         cmocka_unit_test(test_dead_witnesses_are_replaced),
         cmocka_unit_test(test_two_members_have_no_witness),
