@@ -26,28 +26,51 @@ struct options {
 struct ear {
     struct exec_names names;
     struct exec_lines *lines; /* NULL: folded */
+    struct exec_outcome *outcome;
     struct progress progress;
+    char *silent; /* who was said to be */
 };
 
 /* ---- while it runs --------------------------------------------------------------- */
 
-static void show_progress(struct ear *ear, const struct exec_note *news)
+/* The first of those whom a note names; to be freed, NULL without memory. */
+static char *fold_some(const struct ear *ear, struct cop__list ranges, uint32_t most)
 {
     struct cop_ranks ids = {0};
-    char what[120];
-    uint32_t shown = 0;
-    for (uint32_t i = 0; i < news->ranges.count && shown < 1000; i++) {
-        struct cop_id_range range = exec_range_at(news->ranges, i);
-        for (cop_id id = range.first; id <= range.last && shown < 1000; id++, shown++)
+    for (uint32_t i = 0; i < ranges.count && ids.count < most; i++) {
+        struct cop_id_range range = exec_range_at(ranges, i);
+        for (cop_id id = range.first; id <= range.last && ids.count < most; id++)
             if (cop_ranks_push(&ids, id) != 0)
                 break;
     }
     char *folded = roll_fold(ear->names.roll, ear->names.cluster, ids.items, ids.count);
-    snprintf(what, sizeof what, "exec, waiting for %.90s%s", folded ? folded : "?",
-             shown < news->count ? "..." : "");
-    free(folded);
     cop_ranks_free(&ids);
+    return folded;
+}
+
+static void show_progress(struct ear *ear, const struct exec_note *news)
+{
+    char what[120];
+    char *folded = fold_some(ear, news->ranges, 1000);
+    snprintf(what, sizeof what, "exec, waiting for %.90s%s", folded ? folded : "?",
+             news->count > 1000 ? "..." : "");
+    free(folded);
     progress_show(&ear->progress, what, news->offset - news->count, news->offset);
+}
+
+/* What has come is shown; for whom it still waits is said once. */
+static void show_wave(struct ear *ear, const struct exec_note *wave)
+{
+    char *folded = fold_some(ear, wave->ranges, UINT32_MAX);
+    progress_end(&ear->progress);
+    progress_begin(&ear->progress);
+    if (ear->lines == NULL)
+        exec_print_wave(ear->outcome, &ear->names);
+    if (folded != NULL && wave->count > 0 &&
+        (ear->silent == NULL || strcmp(ear->silent, folded) != 0))
+        complain("no answer yet from %s", folded);
+    free(ear->silent);
+    ear->silent = folded;
 }
 
 static void on_note(void *context, const struct exec_note *note)
@@ -55,6 +78,8 @@ static void on_note(void *context, const struct exec_note *note)
     struct ear *ear = context;
     if (note->kind == EXEC_NEWS)
         show_progress(ear, note);
+    else if (note->kind == EXEC_WAVE)
+        show_wave(ear, note);
     else if (ear->lines != NULL)
         exec_lines_add(ear->lines, note);
 }
@@ -86,7 +111,7 @@ static int explain(int error)
 }
 
 static int report(int error, const struct options *options,
-                  const struct exec_outcome *outcome, const struct exec_names *names)
+                  struct exec_outcome *outcome, const struct exec_names *names)
 {
     if (options->as_json)
         exec_print_json(outcome, names);
@@ -101,7 +126,7 @@ static int ask(struct follow *follow, const struct options *options,
                const struct exec_order *order, const struct exec_names *names)
 {
     struct exec_outcome outcome;
-    struct ear ear = {.names = *names};
+    struct ear ear = {.names = *names, .outcome = &outcome};
     struct exec_listener listener = {on_note, &ear};
     if (options->is_stream) {
         ear.lines = exec_lines_create(names, options->is_labelled);
@@ -112,6 +137,7 @@ static int ask(struct follow *follow, const struct options *options,
     int error = exec_ask(follow, order, &listener, &outcome);
     progress_end(&ear.progress);
     exec_lines_free(ear.lines);
+    free(ear.silent);
     bool is_told = error == 0 || error == COP_EABORTED || error == COP_ELOST;
     int code = is_told ? report(error, options, &outcome, names) : explain(error);
     exec_outcome_free(&outcome);
@@ -182,6 +208,8 @@ static int run_order(struct follow *follow, const struct roll *roll,
         order.flags |= EXEC_FLAG_INPUT;
         order.input = (struct cop__bytes){input, length};
     }
+    if (!options->as_json)
+        order.flags |= EXEC_FLAG_WAVES;
     if (options->is_stream)
         order.flags |= EXEC_FLAG_STREAM;
     else if (isatty(STDERR_FILENO))

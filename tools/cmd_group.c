@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SET_TIMEOUT_NS (10 * COP_SEC)
-#define PROBE_TIMEOUT_NS COP_SEC /* to find out who does not answer */
+#define SET_TIMEOUT_NS (15 * COP_SEC) /* more than the agent waits, twice */
+#define PROBE_TIMEOUT_NS COP_SEC      /* to find out who does not answer */
 
 struct options {
     const char *name, *agent;

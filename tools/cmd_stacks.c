@@ -17,9 +17,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Members wait 3 s for each other before they go on without one, and one above another may have
- * to wait twice: before that there may be nothing to be shown, though most have answered. */
-#define FIRST_TIMEOUT_NS (8 * COP_SEC)
+/* So long members wait for each other before they go on without one; in a shorter time for a
+ * share of it, because one above another may have to wait again, and what is there is to be
+ * shown before the time is over. */
+#define SILENCE_NS (3 * COP_SEC)
+#define SHARES 4u
 
 struct options {
     struct stack_wishes wishes;
@@ -280,16 +282,18 @@ static int show_watched(const struct options *options, const struct watcher *wat
     return code;
 }
 
-/* What all have said, or what there is when the time is over; the first that comes, if there is
- * nothing then. */
-static int watch(const struct options *options, struct watcher *watcher)
+static cop_time wave_wait(const struct options *options)
 {
-    cop_time begun = now_ns(), until = begun + options->timeout_ns;
-    cop_time first = begun + FIRST_TIMEOUT_NS;
+    cop_time share = options->timeout_ns / SHARES;
+    return share > SILENCE_NS ? SILENCE_NS : share < COP_MSEC ? COP_MSEC : share;
+}
+
+/* What all have said, or what there is when the time is over. */
+static int watch(const struct options *options, struct watcher *watcher, cop_time until)
+{
     int code = 0;
     for (bool any = false;;) {
-        cop_time limit = any || until > first ? until : first;
-        switch (watcher_next(watcher, limit, -1, &code)) {
+        switch (watcher_next(watcher, until, -1, &code)) {
         case WATCHED_OUTPUT:
             any = true;
             if (watcher->reply.complete || now_ns() >= until)
@@ -335,12 +339,13 @@ static int run_cluster(const struct options *options)
         .agent = options->agent,
         .command = "stacks",
         .watch = {.kind = WATCH_STACKS,
-                  .interval_ns = COP_SEC,
+                  .interval_ns = wave_wait(options),
                   .wish = {wish->data, wish->length}},
     };
+    cop_time until = now_ns() + options->timeout_ns;
     code = watcher_open(&watcher);
     if (code == 0) {
-        code = watch(options, &watcher);
+        code = watch(options, &watcher, until);
         watcher_close(&watcher);
     }
     cop_buf_unref(wish);

@@ -38,6 +38,16 @@
 #define EXEC_PATIENCE (COP_SEC)
 #define EXEC_ROUND (UINT64_C(10) * COP_SEC)
 /*
+ * A question that is open for longer than members may take waits for somebody who is silent.
+ * Then, beside it, all are asked again and again what there is, for so short a time, and what
+ * the others said is shown. Who was silent once is waited for as long at most, and when the
+ * time of the command itself is up (and JOB_GRACE_MS) nobody is for longer than EXEC_AFTER.
+ */
+#define EXEC_LATE_MS 1250u
+#define EXEC_PEEK (COP_SEC)
+#define EXEC_AGAIN (UINT64_C(2) * COP_SEC)
+#define EXEC_AFTER (UINT64_C(3) * COP_SEC)
+/*
  * An order that seems to be older than this, or younger than nothing, by the clock of the
  * member, waited at somebody who was stopped, or clocks differ: the root is asked before
  * anything begins. Its word is good for EXEC_WORD. Without letters nobody can be asked, and only
@@ -59,6 +69,8 @@ enum exec_flag {
     EXEC_FLAG_INPUT = 2,    /* `input` is its standard input */
     EXEC_FLAG_NEWS = 4,     /* command to agent: how it goes, once a second */
     EXEC_FLAG_NOT_ROOT = 8, /* order: the root only asks */
+    EXEC_FLAG_WAVES =
+        16, /* command to agent: WAVE when there is something to be shown */
 };
 
 /* The command to the agent (VERB_EXEC), and the agent to the members. Borrowed bytes. */
@@ -126,6 +138,8 @@ enum exec_note_kind {
     EXEC_FAILURES, /* bytes: failures, 13 each */
     EXEC_END,      /* count: members; member: answered; offset: elapsed; which: 1 if
                           cancelled */
+    EXEC_WAVE, /* classes and texts so far are whole, and more may come; count: who have not
+                      answered, ranges: of them */
 };
 struct exec_note {
     uint8_t kind;

@@ -107,6 +107,7 @@ static int take_note(struct exec_outcome *out, const struct exec_listener *liste
         return 0;
     case EXEC_NEWS:
     case EXEC_OUTPUT:
+    case EXEC_WAVE:
         listener->note(listener->context, note);
         return 0;
     case EXEC_CLASS:

@@ -22,6 +22,7 @@ struct exec_class {
 struct exec_outcome {
     struct exec_class *classes;
     uint32_t class_count;
+    uint32_t printed; /* so many of them are, as text */
     struct cop_failure
         *failures; /* members that did not run it, or died while they did */
     uint32_t failure_count;
@@ -32,7 +33,7 @@ struct exec_outcome {
 };
 
 struct exec_listener {
-    /* EXEC_OUTPUT and EXEC_NEWS. */
+    /* EXEC_OUTPUT, EXEC_NEWS and EXEC_WAVE. */
     void (*note)(void *context, const struct exec_note *note);
     void *context;
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What comes of a run: telling the command how it ended, fetching long outputs, and streams. */
 #include "exec_root.h"
+#include "pick.h"
 #include "say.h"
 
 #include <coppice/error.h>
@@ -56,9 +57,76 @@ static void finish(struct exec_call *call)
                             .offset = now_ns() - call->begun,
                             .which = call->is_cancelled};
     exec_call_tell(call, &end);
-    uv_timer_stop(&call->timer);
     call->is_over = true;
     exec_call_settle(call);
+}
+
+/* ---- waves ----------------------------------------------------------------------- */
+
+static bool is_fresh(const struct exec_call *call, cop_id id)
+{
+    const struct cop_failure *fate = exec_call_fate(call, id);
+    return call->is_shown == NULL || fate == NULL ||
+           !call->is_shown[fate - call->fates];
+}
+
+/* The ids, one by one, of those in `ranges` who are in no earlier wave. */
+static int pick_fresh(const struct exec_call *call, struct cop__list ranges,
+                      struct cop_ranks *out)
+{
+    for (uint32_t i = 0; i < ranges.count; i++) {
+        struct cop_id_range range = exec_range_at(ranges, i);
+        for (cop_id id = range.first; id <= range.last; id++)
+            if (is_fresh(call, id) && cop_ranks_push(out, id) != 0)
+                return COP_ENOMEM;
+    }
+    return 0;
+}
+
+static bool has_fresh(const struct exec_call *call, struct cop__list ranges)
+{
+    struct cop_ranks ids = {0};
+    bool has =
+        call->is_shown == NULL || pick_fresh(call, ranges, &ids) != 0 || ids.count > 0;
+    cop_ranks_free(&ids);
+    return has;
+}
+
+/* Before its round is over nothing is known of a member but that it has not answered. */
+void exec_call_tell_silent(struct exec_call *call)
+{
+    struct cop_ranks ids = {0};
+    int error = 0;
+    for (uint32_t i = 0; i < call->meant.count && !error; i++) {
+        int status = call->fates[i].status;
+        if (status == COP_ETIMEDOUT || (status == COP_ELOST && call->is_shown != NULL))
+            error = cop_ranks_push(&ids, call->meant.items[i]);
+    }
+    struct exec_note wave = {.kind = EXEC_WAVE, .count = ids.count};
+    uint8_t *ranges = error ? NULL : pick_ranges(&ids, &wave.ranges.count);
+    wave.ranges.data = ranges;
+    if (ranges != NULL && (call->order.flags & EXEC_FLAG_WAVES))
+        exec_call_tell(call, &wave);
+    free(ranges);
+    cop_ranks_free(&ids);
+}
+
+static void end_wave(struct exec_call *call)
+{
+    struct cop_buf *pending = call->pending;
+    uv_timer_stop(&call->timer);
+    call->is_fetching = false;
+    if (call->is_final) {
+        finish(call);
+        return;
+    }
+    for (uint32_t i = 0; i < call->meant.count; i++)
+        call->is_shown[i] = call->fates[i].status == 0;
+    exec_call_tell_silent(call);
+    call->pending = NULL;
+    if (pending != NULL && !call->is_over)
+        exec_call_round(call, pending);
+    cop_buf_unref(pending);
 }
 
 /* ---- long outputs ---------------------------------------------------------------- */
@@ -106,7 +174,7 @@ static void on_tick(uv_timer_t *timer)
     if (call->is_over)
         return;
     if (++call->ticks % TICKS_OF_LEASE == 0)
-        exec_call_ask(call, EXEC_WAIT, 0, NULL);
+        exec_call_ask(call, EXEC_WAIT, 0, EXEC_WHOLE_ROUND, NULL);
     if (call->is_asked && ++call->silence == SILENCE_MAX)
         try_next_holder(call);
 }
@@ -143,9 +211,12 @@ static bool read_class(struct exec_call *call, uint32_t *at, struct exec_record 
         return false;
     while (!is_there &&
            cop_count_next(&result, at, &bytes, &length, &count, range_count)) {
-        is_there = length > 1 &&
-                   exec_record_decode((struct cop__bytes){bytes, length}, record) == 0;
-        *ranges_at = (uint32_t)(result.bytes - call->result->data) + entry + 8;
+        struct cop__list ranges = {result.bytes + entry + 8, *range_count};
+        is_there =
+            length > 1 &&
+            exec_record_decode((struct cop__bytes){bytes, length}, record) == 0 &&
+            has_fresh(call, ranges);
+        *ranges_at = (uint32_t)(ranges.data - call->result->data);
         entry = *at;
     }
     cop_bcast_result_free(&result);
@@ -171,7 +242,7 @@ static void fetch_next(struct exec_call *call)
         }
         tell_gone(call);
     }
-    finish(call);
+    end_wave(call);
 }
 
 static void on_part(struct exec_call *call, cop_id from, const struct exec_note *part)
@@ -198,30 +269,36 @@ static void on_part(struct exec_call *call, cop_id from, const struct exec_note 
 static void tell_class(struct exec_call *call, uint32_t index,
                        const struct exec_record *record, struct cop__list ranges)
 {
+    struct cop_ranks ids = {0};
+    struct cop__list fresh = {NULL, 0};
     struct cop_buf *bytes = exec_record_encode(record);
-    if (bytes == NULL)
-        return;
-    struct exec_note note = {.kind = EXEC_CLASS,
-                             .count = index,
-                             .ranges = ranges,
-                             .bytes = {bytes->data, bytes->length}};
-    exec_call_tell(call, &note);
-    cop_buf_unref(bytes);
-    for (uint32_t i = 0; i < ranges.count; i++) {
-        struct cop_id_range range = exec_range_at(ranges, i);
-        for (cop_id id = range.first; id <= range.last; id++) {
-            struct cop_failure *fate = exec_call_fate(call, id);
+    uint8_t *list =
+        pick_fresh(call, ranges, &ids) == 0 ? pick_ranges(&ids, &fresh.count) : NULL;
+    fresh.data = list;
+    struct exec_note note = {.kind = EXEC_CLASS, .count = index, .ranges = fresh};
+    if (bytes != NULL && list != NULL) {
+        note.bytes = (struct cop__bytes){bytes->data, bytes->length};
+        exec_call_tell(call, &note);
+        for (uint32_t i = 0; i < ids.count; i++) {
+            struct cop_failure *fate = exec_call_fate(call, ids.items[i]);
             if (fate != NULL)
                 fate->status = 0;
         }
     }
+    cop_buf_unref(bytes);
+    free(list);
+    cop_ranks_free(&ids);
 }
 
-void exec_call_show(struct exec_call *call, struct cop_buf *result)
+void exec_call_show(struct exec_call *call, struct cop_buf *result, bool is_final)
 {
     struct exec_record record;
-    uint32_t at = 0, index = 0, ranges_at, range_count;
+    uint32_t at = 0, index = call->index, ranges_at, range_count;
+    cop_buf_unref(call->result);
     call->result = cop_buf_ref(result);
+    call->next_class = 0;
+    call->is_final = is_final;
+    call->is_fetching = true;
     while (read_class(call, &at, &record, &ranges_at, &range_count)) {
         struct cop__list ranges = {call->result->data + ranges_at, range_count};
         tell_class(call, ++index, &record, ranges);
@@ -251,8 +328,8 @@ static void on_out(struct exec_call *call, cop_id from, const struct exec_note *
  * time that the command has is up. */
 static bool may_begin(const struct exec_call *call)
 {
-    return (call->round == EXEC_RUN || call->round == EXEC_WAIT) &&
-           call->result == NULL && !call->is_cancelled &&
+    return (call->round == EXEC_RUN || call->round == EXEC_WAIT) && !call->is_final &&
+           !call->is_cancelled &&
            (call->order.timeout_ns == 0 ||
             now_ns() - call->begun < call->order.timeout_ns);
 }

@@ -52,11 +52,12 @@ static int compare_classes(const void *a, const void *b)
     return x->ids.items[0] < y->ids.items[0] ? -1 : 1;
 }
 
-/* The most members first. */
+/* The most members first, of those that were not printed. */
 static void sort_classes(const struct exec_outcome *outcome)
 {
-    if (outcome->class_count > 1)
-        qsort(outcome->classes, outcome->class_count, sizeof *outcome->classes,
+    uint32_t count = outcome->class_count - outcome->printed;
+    if (count > 1)
+        qsort(outcome->classes + outcome->printed, count, sizeof *outcome->classes,
               compare_classes);
 }
 
@@ -184,11 +185,16 @@ static void print_sum(const struct exec_outcome *outcome)
                  outcome->members, outcome->is_cancelled ? "; cancelled" : "");
 }
 
-void exec_print_text(const struct exec_outcome *outcome, const struct exec_names *names)
+void exec_print_wave(struct exec_outcome *outcome, const struct exec_names *names)
 {
     sort_classes(outcome);
-    for (uint32_t i = 0; i < outcome->class_count; i++)
-        print_class(&outcome->classes[i], names);
+    while (outcome->printed < outcome->class_count)
+        print_class(&outcome->classes[outcome->printed++], names);
+}
+
+void exec_print_text(struct exec_outcome *outcome, const struct exec_names *names)
+{
+    exec_print_wave(outcome, names);
     print_failures(outcome, names);
     print_sum(outcome);
 }

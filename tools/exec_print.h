@@ -14,8 +14,9 @@ struct exec_names {
  * Folded: for each way to end the members, and what they all said, on the stream on which they
  * said it; then, on standard error, who did not run it.
  */
-void exec_print_text(const struct exec_outcome *outcome,
-                     const struct exec_names *names);
+void exec_print_text(struct exec_outcome *outcome, const struct exec_names *names);
+/* The outputs that have come since the last time; who is silent is still waited for. */
+void exec_print_wave(struct exec_outcome *outcome, const struct exec_names *names);
 void exec_print_json(const struct exec_outcome *outcome,
                      const struct exec_names *names);
 /* How it ended and who did not run it, without outputs: after a stream. */

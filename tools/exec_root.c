@@ -87,7 +87,7 @@ static int submit(struct exec_call *call, struct cop_request *request)
 
 /* A question to all who are meant. */
 int exec_call_ask(struct exec_call *call, enum exec_kind kind, uint32_t flags,
-                  uint64_t *token)
+                  cop_time timeout_ns, uint64_t *token)
 {
     bool counts = kind == EXEC_RUN || kind == EXEC_WAIT || kind == EXEC_GATHER;
     struct cop_buf *bytes = make_order(call, kind);
@@ -99,7 +99,7 @@ int exec_call_ask(struct exec_call *call, enum exec_kind kind, uint32_t flags,
                             .version = EXEC_VERSION,
                             .op = counts ? COP_OP_COUNT : COP_OP_STATUS};
     struct cop_request request = {.kind = COP_REQUEST_BCAST,
-                                  .timeout_ns = EXEC_PATIENCE + EXEC_ROUND,
+                                  .timeout_ns = timeout_ns,
                                   .bytes = bytes->data,
                                   .length = bytes->length,
                                   .coll = &coll};
@@ -110,11 +110,32 @@ int exec_call_ask(struct exec_call *call, enum exec_kind kind, uint32_t flags,
     return error;
 }
 
+/* Where nobody can be asked whether an order is still wanted, all wait as long as it may be. */
+static cop_time round_timeout(const struct exec_call *call)
+{
+    cop_time timeout = EXEC_WHOLE_ROUND, limit = call->order.timeout_ns;
+    if (call->has_silent && !call->is_patient)
+        timeout = EXEC_PATIENCE + EXEC_AGAIN;
+    limit += JOB_GRACE_MS * COP_MSEC + EXEC_AFTER;
+    if (call->order.timeout_ns != 0 && call->exec->has_letters && limit < timeout)
+        timeout = limit;
+    return timeout;
+}
+
+static int ask_round(struct exec_call *call)
+{
+    int error =
+        exec_call_ask(call, call->round, 0, round_timeout(call), &call->round_token);
+    if (!error)
+        exec_peek_arm(call);
+    return error;
+}
+
 static void next_round(struct exec_call *call, enum exec_kind kind)
 {
     call->round = kind;
     call->round_token = 0;
-    int error = exec_call_ask(call, kind, 0, &call->round_token);
+    int error = ask_round(call);
     if (error == COP_EAGAIN)
         uv_timer_start(&call->timer, on_retry, RETRY_MS, 0);
     else if (error)
@@ -137,6 +158,8 @@ static void on_closed(uv_handle_t *handle)
     struct exec_call *call = handle->data;
     cop_buf_unref(call->body);
     cop_buf_unref(call->result);
+    cop_buf_unref(call->pending);
+    free(call->is_shown);
     cop_ranks_free(&call->meant);
     cop_ranks_free(&call->thirsty);
     free(call->fates);
@@ -166,8 +189,8 @@ void exec_call_settle(struct exec_call *call)
     if (!call->is_over || is_busy(call))
         return;
     if (call->needs_release) {
-        error =
-            exec_call_ask(call, EXEC_RELEASE, call->group ? COP_BCAST_LAST : 0, NULL);
+        error = exec_call_ask(call, EXEC_RELEASE, call->group ? COP_BCAST_LAST : 0,
+                              EXEC_WHOLE_ROUND, NULL);
         if (error != COP_EAGAIN)
             call->needs_release = false;
         if (error == 0)
@@ -201,7 +224,7 @@ static void abandon(struct exec_call *call)
     call->is_over = true;
     call->needs_release = true;
     if (call->exec->tcp != NULL && is_busy(call) &&
-        exec_call_ask(call, EXEC_RELEASE, 0, NULL) == 0)
+        exec_call_ask(call, EXEC_RELEASE, 0, EXEC_WHOLE_ROUND, NULL) == 0)
         call->needs_release = false;
     uv_timer_start(&call->timer, on_retry, 0, 0);
 }
@@ -320,7 +343,7 @@ static int begin(struct exec_call *call)
         return COP_ESTATE;
     call->round = EXEC_RUN;
     if (is_named && make_group(call)) {
-        int error = exec_call_ask(call, EXEC_RUN, 0, &call->round_token);
+        int error = ask_round(call);
         if (error != COP_ETOOBIG)
             return error;
         error = end_group(call);
@@ -328,7 +351,7 @@ static int begin(struct exec_call *call)
             return error;
         call->group = COP_GROUP_ALL;
     }
-    return exec_call_ask(call, EXEC_RUN, 0, &call->round_token);
+    return ask_round(call);
 }
 
 static int create_call(struct exec *exec, struct session *session,
@@ -390,7 +413,7 @@ void exec_cancel(struct exec *exec, struct session *session, struct cop__bytes b
     if (!error && (call == NULL || call->is_over))
         error = COP_ENOENT;
     if (!error && !call->is_cancelled)
-        error = exec_call_ask(call, EXEC_CANCEL, 0, NULL);
+        error = exec_call_ask(call, EXEC_CANCEL, 0, EXEC_WHOLE_ROUND, NULL);
     if (!error)
         call->is_cancelled = true;
     session_reply(session, error, false, NULL);
@@ -405,9 +428,8 @@ void exec_closed(struct exec *exec, const struct session *session)
 
 /* ---- rounds ---------------------------------------------------------------------- */
 
-/* Who still runs it: how many, and the ranges of their ids. */
-static uint32_t count_running(const struct cop_bcast_result *result,
-                              struct cop__list *ranges)
+uint32_t exec_call_running(const struct cop_bcast_result *result,
+                           struct cop__list *ranges)
 {
     const uint8_t *bytes;
     uint32_t at = 0, length, count, range_count, entry = 0;
@@ -428,20 +450,39 @@ static bool is_absent(int status)
 }
 
 /* What a member said when it was asked to run it stands, if it says nothing else later; of
- * whom nothing is heard the last is true. Who is silent may begin yet, and is to be told. */
-static void note_failures(struct exec_call *call, const struct cop_bcast_result *result)
+ * whom nothing is heard the last is true, unless its end was told. Who is silent may begin yet,
+ * and is to be told. True: somebody is silent who was not. */
+static bool note_failures(struct exec_call *call, const struct cop_bcast_result *result)
 {
+    bool is_new = false;
     for (uint32_t i = 0; i < result->failure_count; i++) {
         const struct cop_failure *failure = &result->failures[i];
         struct cop_failure *fate = exec_call_fate(call, failure->node);
-        if (fate != NULL && (call->round == EXEC_RUN ||
-                             (is_absent(fate->status) && is_absent(failure->status))))
+        bool is_silent = failure->status == COP_ETIMEDOUT;
+        if (fate != NULL && fate->status != 0 &&
+            (call->round == EXEC_RUN ||
+             (is_absent(fate->status) && is_absent(failure->status)))) {
+            is_new |= is_silent && fate->status != COP_ETIMEDOUT;
             *fate = *failure;
-        call->needs_release |= failure->status == COP_ETIMEDOUT;
+        }
+        call->needs_release |= is_silent;
+        call->has_silent |= is_silent;
     }
+    return is_new;
 }
 
-static void end_round(struct exec_call *call, struct cop_buf *bytes)
+void exec_call_tell_running(struct exec_call *call, uint32_t running,
+                            struct cop__list ranges)
+{
+    struct exec_note news = {.kind = EXEC_NEWS,
+                             .count = running,
+                             .offset = call->meant.count,
+                             .ranges = ranges};
+    if (call->order.flags & EXEC_FLAG_NEWS)
+        exec_call_tell(call, &news);
+}
+
+void exec_call_round(struct exec_call *call, struct cop_buf *bytes)
 {
     struct cop_bcast_result result;
     struct cop__list ranges;
@@ -450,21 +491,22 @@ static void end_round(struct exec_call *call, struct cop_buf *bytes)
         exec_call_fail(call, error);
         return;
     }
-    note_failures(call, &result);
-    uint32_t running = count_running(&result, &ranges);
+    bool was_short = call->has_silent && !call->is_patient;
+    bool is_new = note_failures(call, &result);
+    uint32_t running = exec_call_running(&result, &ranges);
     if (running > 0) {
-        struct exec_note news = {.kind = EXEC_NEWS,
-                                 .count = running,
-                                 .offset = call->meant.count,
-                                 .ranges = ranges};
         call->needs_release = true;
-        if (call->order.flags & EXEC_FLAG_NEWS)
-            exec_call_tell(call, &news);
+        exec_call_tell_running(call, running, ranges);
+        if (is_new)
+            exec_call_tell_silent(call);
         next_round(call, EXEC_WAIT);
     } else if (call->round == EXEC_WAIT) {
         next_round(call, EXEC_GATHER);
+    } else if (was_short && is_new) {
+        call->is_patient = true;
+        next_round(call, EXEC_GATHER);
     } else {
-        exec_call_show(call, bytes);
+        exec_call_show(call, bytes, true);
     }
     cop_bcast_result_free(&result);
 }
@@ -487,15 +529,17 @@ bool exec_root_complete(struct exec *exec, uint64_t token, int status,
     struct exec_call *call = take_token(exec, token);
     if (call == NULL)
         return false;
-    bool is_round = call->round_token == token;
-    if (is_round && !call->is_over) {
-        /* What came of it is in the result, also when somebody was silent. */
-        if (result != NULL && (status == 0 || status == COP_ETIMEDOUT))
-            end_round(call, result);
-        else
-            exec_call_fail(call, status ? status : COP_EBUG);
-    } else {
+    /* What came of it is in the result, also when somebody was silent. */
+    bool is_good = result != NULL && (status == 0 || status == COP_ETIMEDOUT);
+    if (call->is_over || (token != call->round_token && token != call->peek_token))
         exec_call_settle(call);
-    }
+    else if (token == call->peek_token)
+        exec_peek_complete(call, is_good ? result : NULL);
+    else if (!is_good)
+        exec_call_fail(call, status ? status : COP_EBUG);
+    else if (call->is_fetching)
+        call->pending = cop_buf_ref(result);
+    else
+        exec_call_round(call, result);
     return true;
 }

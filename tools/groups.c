@@ -39,7 +39,7 @@ const struct group *groups_find(const struct groups *groups, const char *name)
                : NULL;
 }
 
-static bool is_later(const struct group *a, const struct group *b)
+bool group_is_later(const struct group *a, const struct group *b)
 {
     return a->version != b->version ? a->version > b->version : a->origin > b->origin;
 }
@@ -48,7 +48,7 @@ int groups_merge(struct groups *groups, const struct group *group)
 {
     uint32_t at = place_of(groups, group->name);
     bool is_known = is_at(groups, at, group->name);
-    if (is_known && !is_later(group, &groups->items[at]))
+    if (is_known && !group_is_later(group, &groups->items[at]))
         return 0;
     char *text = strdup(group->text);
     if (text == NULL)

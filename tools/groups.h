@@ -29,6 +29,8 @@ struct groups {
 void groups_free(struct groups *groups);
 /* NULL: there is none, or it was removed. */
 const struct group *groups_find(const struct groups *groups, const char *name);
+/* Whether a holds against b. */
+bool group_is_later(const struct group *a, const struct group *b);
 /* Takes it if it is later than what is there. COP_ENOMEM. */
 int groups_merge(struct groups *groups, const struct group *group);
 

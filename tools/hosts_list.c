@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "hosts_list.h"
 
+#include "run/name.h"
 #include "run/text.h"
 #include "say.h"
 
@@ -31,18 +32,13 @@ struct entry {
 static int add_host(struct hosts_list *list, const struct entry *entry,
                     const char *host, char *message, size_t size)
 {
-    struct nodeset one = {0};
     struct host made = {.port = entry->port};
     const char *name = entry->name ? entry->name : host;
+    char why[200];
     if (host[0] == '-' || strlen(host) >= sizeof made.host)
         return bad(message, size, "'%s' cannot be a host", host);
-    int error =
-        strlen(name) > NODESET_NAME_LENGTH ? COP_EINVAL : nodeset_add(&one, name);
-    nodeset_free(&one);
-    if (error == COP_EINVAL)
-        return bad(message, size, "'%s' cannot be the name of a member", name);
-    if (error)
-        return error;
+    if (cop__name_check(name, why, sizeof why) != 0)
+        return bad(message, size, "%s; in a file, name=NAME gives the host one", why);
     if (list->count == HOSTS_MAX)
         return bad(message, size, "more than %u hosts", HOSTS_MAX);
     struct host *grown = realloc(list->items, (list->count + 1) * sizeof *grown);
@@ -165,7 +161,7 @@ static int read_line(struct hosts_list *list, char *line, const char *user,
 static int read_file(struct hosts_list *list, const char *path, const char *user,
                      uint16_t port, char *message, size_t size)
 {
-    char line[LINE_SIZE], why[200] = "";
+    char line[LINE_SIZE], why[300] = "";
     FILE *file = fopen(path, "re");
     int error = 0;
     if (file == NULL)

@@ -5,6 +5,7 @@
 #include "crew.h"
 #include "hosts_run.h"
 #include "say.h"
+#include "survey.h"
 
 #include <coppice/error.h>
 #include <errno.h>
@@ -21,6 +22,7 @@
 #define STATUS_TIMEOUT_NS (2 * COP_SEC)
 /* More than a broadcast takes at most. */
 #define GROUPS_TIMEOUT_NS (10 * COP_SEC)
+#define PROBE_TIMEOUT_NS COP_SEC /* to find out who does not answer */
 #define RESTART_TIMEOUT_NS (60 * COP_SEC)
 #define DOWN_TIMEOUT_NS (30 * COP_SEC)
 /* From the lock of a cluster that starts to its keeper. */
@@ -159,26 +161,60 @@ bool local_has_left(const struct member_status *status)
            status->incarnation != 0;
 }
 
-int client_groups(struct client *client, struct groups *out)
+/* *is_partial: some did not answer, and what the others know is there. */
+static int read_groups(struct client *client, struct groups *out, bool *is_partial)
 {
     struct client_reply reply;
     int error = client_call(client, VERB_GROUPS, NULL, GROUPS_TIMEOUT_NS, &reply);
-    if (!error)
+    *is_partial = !error && reply.status == COP_ETIMEDOUT && reply.body.length > 0;
+    if (!error && !*is_partial)
         error = reply.status;
     return error ? error : groups_decode(reply.body, out);
 }
 
-int client_expand(struct client *client, const char *command, const char *text,
-                  char **out)
+int client_groups(struct client *client, struct groups *out)
+{
+    bool is_partial;
+    int error = read_groups(client, out, &is_partial);
+    if (error || !is_partial)
+        return error;
+    groups_free(out);
+    return COP_ETIMEDOUT;
+}
+
+/* Who does not answer, of which nobody has to ask twice. */
+static void name_silent(struct client *client, const struct cluster *cluster,
+                        const char *command, const char *what)
+{
+    char *silent = survey_silent(client, cluster, PROBE_TIMEOUT_NS);
+    complain("%s: no answer from %s: %s", command, silent ? silent : "some members",
+             what);
+    free(silent);
+}
+
+int client_expand(struct client *client, const struct cluster *cluster,
+                  const char *command, char *const *texts, int count, char **out)
 {
     struct groups groups;
     char message[200];
-    int error = client_groups(client, &groups);
+    bool is_partial;
+    int code = 0;
+    int error = read_groups(client, &groups, &is_partial);
+    if (error == COP_ETIMEDOUT)
+        name_silent(client, cluster, command, "groups are not known");
+    else if (error)
+        complain("%s: no groups: %s", command, cop_strerror(error));
     if (error)
-        return fail(EXIT_FAILED, "%s: no groups: %s", command, cop_strerror(error));
-    *out = groups_expand(&groups, text, message, sizeof message);
+        return EXIT_FAILED;
+    if (is_partial)
+        name_silent(client, cluster, command, "groups are as the others know them");
+    for (int i = 0; i < count && code == 0; i++) {
+        out[i] = groups_expand(&groups, texts[i], message, sizeof message);
+        if (out[i] == NULL)
+            code = fail(EXIT_USAGE, "%s: %s", command, message);
+    }
     groups_free(&groups);
-    return *out ? 0 : fail(EXIT_USAGE, "%s: %s", command, message);
+    return code;
 }
 
 static int select_plain(const struct local *local, const char *command,
@@ -201,8 +237,7 @@ static int expand_all(const struct local *local, const char *command,
     if (code)
         return code;
     roll_free(&roll);
-    for (int i = 0; i < count && code == 0; i++)
-        code = client_expand(&client, command, texts[i], &out[i]);
+    code = client_expand(&client, &local->cluster, command, texts, count, out);
     client_close(&client);
     return code;
 }

@@ -40,11 +40,12 @@ bool local_has_left(const struct member_status *status);
 int local_select(const struct local *local, const char *command, char *const *texts,
                  int count, struct cop_ranks *out);
 /*
- * A node set in which each group, "@NAME", is replaced by its members, as the agent at the other
- * end knows them; to be freed. 0, or an exit code after one line.
+ * Node sets in which each group, "@NAME", is replaced by its members, as all who answer the agent
+ * at the other end know them; to be freed. Who does not answer is named. `cluster` has the names
+ * of members, or is NULL. 0, or an exit code after one line.
  */
-int client_expand(struct client *client, const char *command, const char *text,
-                  char **out);
+int client_expand(struct client *client, const struct cluster *cluster,
+                  const char *command, char *const *texts, int count, char **out);
 /* The named node sets of the agent at the other end; what client_call says. */
 int client_groups(struct client *client, struct groups *out);
 /* Sends a signal and waits until the keeper has seen what came of it. */

@@ -69,9 +69,11 @@ int pick_ids(struct follow *follow, const struct roll *roll, const char *text,
     char *expanded = NULL;
     if (follow->local != NULL)
         return pick_local(follow->command, follow->local, text, out);
-    int code = strchr(text, '@') != NULL
-                   ? client_expand(&follow->client, follow->command, text, &expanded)
-                   : 0;
+    char *texts[] = {(char *)(uintptr_t)text};
+    int code =
+        strchr(text, '@') != NULL
+            ? client_expand(&follow->client, NULL, follow->command, texts, 1, &expanded)
+            : 0;
     if (code == 0)
         code = pick_roll(follow->command, roll, expanded ? expanded : text, out);
     free(expanded);

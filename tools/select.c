@@ -33,7 +33,7 @@ static int all_names(const struct cluster *cluster, struct nodeset *out)
     return error;
 }
 
-/* A name, or the digits of an id. Names go first: a host may be called "7". */
+/* A name, or the digits of an id. Names go first: earlier versions let a host be called "7". */
 static cop_id find(const struct cluster *cluster, const char *text)
 {
     char name[NODESET_NAME_LENGTH + 1];

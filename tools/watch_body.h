@@ -24,7 +24,8 @@ struct watch_wish {
 struct watch_command {
     enum watch_kind kind;
     uint64_t known; /* serial number; 0: none */
-    cop_time interval_ns;
+    cop_time
+        interval_ns; /* STACKS: so long the wave waits for a member that is silent */
     struct cop__bytes wish; /* as bytes, passed on to all back-ends; borrowed */
 };
 

@@ -15,8 +15,6 @@
 
 /* Waves that may be on their way: what is shown is not to be old. */
 #define WINDOW 4u
-/* A wave of stacks waits for all, but for no longer than this: a member may be stopped. */
-#define STACKS_TIMEOUT (3 * COP_SEC)
 
 struct watch_front {
     struct watch_front *next;
@@ -138,7 +136,7 @@ static bool say_open(struct watches *watches, struct watch_front *front)
         options.filter = "stacks";
         options.type = "text";
         options.params = "";
-        options.timeout_ns = STACKS_TIMEOUT;
+        options.timeout_ns = front->interval_ns;
     }
     /* T1: planned once, here. What cannot be planned the root refuses. */
     int error = front->definition ? 0

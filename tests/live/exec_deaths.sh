@@ -138,7 +138,9 @@ start json --json -t 1s
 start label --label
 ended text 1
 [ "$out" = $'-- n[0-4,6-15] (15)\nhi' ] || die "$out"
-[ "$err" = $'coppice: silent: n5\ncoppice: 15 of 16 ran it with exit status 0' ] || die "$err"
+[ "$err" = 'coppice: no answer yet from n5
+coppice: silent: n5
+coppice: 15 of 16 ran it with exit status 0' ] || die "$err"
 ended json 1
 [ "$(field silent)" = n5 ] && [ "$(field dead)" = "" ] && [ "$(field succeeded)" = 15 ] || die "$out"
 ended label 1

@@ -113,8 +113,26 @@ static void test_mistakes_are_named(void **state)
     assert_bad_file("n[1-2] name=x\n", "of one host");
     assert_bad_file("a address=gate\n", "not a number");
     assert_bad_file("ann@\n", "there is no host");
-    assert_bad_file("a name=b/c\n", "cannot be the name");
+    assert_bad_file("a name=b/c\n", "'b/c' cannot be a name");
     assert_bad_file("# nobody\n", "there are no hosts");
+}
+
+/* A member "7" could not be told from the one whose id is 7. */
+static void test_digits_are_ids(void **state)
+{
+    (void)state;
+    const char *path = write_text("12 name=twelve\n");
+    struct hosts_list list = read_good(path);
+    assert_host(&list.items[0], "joe", "12", "twelve", 7640);
+    hosts_list_free(&list);
+    unlink(path);
+    list = read_good("7a,10.0.0.7");
+    assert_int_equal(list.count, 2);
+    hosts_list_free(&list);
+    assert_bad("[7-8]", "'7' cannot be a name: 1 to 63 letters, digits and -_.: and "
+                        "not only digits; in a file, name=NAME gives the host one");
+    assert_bad_file("a\n12\n", ":2: '12' cannot be a name: ");
+    assert_bad_file("a name=007\n", ":1: '007' cannot be a name: ");
 }
 
 static void test_addresses(void **state)
@@ -160,8 +178,11 @@ static void test_words_for_a_shell(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_node_sets),          cmocka_unit_test(test_files),
-        cmocka_unit_test(test_mistakes_are_named), cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_node_sets),
+        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_mistakes_are_named),
+        cmocka_unit_test(test_digits_are_ids),
+        cmocka_unit_test(test_addresses),
         cmocka_unit_test(test_words_for_a_shell),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

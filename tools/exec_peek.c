@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * While a round waits for somebody who is silent, the root asks beside it what there is, and
+ * shows it when nobody who answers runs it any more. The round goes on meanwhile: who is silent
+ * may still come, or be found dead.
+ */
+#include "exec_root.h"
+
+#include <coppice/error.h>
+#include <stdlib.h>
+
+static void on_late(uv_timer_t *timer)
+{
+    struct exec_call *call = timer->data;
+    if (call->is_over || call->is_fetching || call->is_shown || call->peek_token != 0)
+        return;
+    /* Turned away: the next time. */
+    if (exec_call_ask(call, EXEC_GATHER, 0, EXEC_PEEK, &call->peek_token) != 0)
+        exec_peek_arm(call);
+}
+
+void exec_peek_arm(struct exec_call *call)
+{
+    uv_timer_start(&call->timer, on_late, EXEC_LATE_MS, 0);
+}
+
+static bool has_record(const struct cop_bcast_result *result)
+{
+    const uint8_t *bytes;
+    uint32_t at = 0, length, count, ranges;
+    while (cop_count_next(result, &at, &bytes, &length, &count, &ranges))
+        if (length > 1)
+            return true;
+    return false;
+}
+
+/* The round may be over by now, or be the next one, which waits for the same member. */
+void exec_peek_complete(struct exec_call *call, struct cop_buf *bytes)
+{
+    struct cop_bcast_result result;
+    struct cop__list ranges;
+    call->peek_token = 0;
+    if (call->is_fetching || call->round_token == 0)
+        return;
+    if (bytes == NULL || cop_bcast_result(bytes, &result) != 0) {
+        exec_peek_arm(call);
+        return;
+    }
+    uint32_t running = exec_call_running(&result, &ranges);
+    if (running > 0)
+        exec_call_tell_running(call, running, ranges);
+    else if (has_record(&result))
+        call->is_shown = calloc(call->meant.count + 1, sizeof *call->is_shown);
+    cop_bcast_result_free(&result);
+    if (call->is_shown != NULL)
+        exec_call_show(call, bytes, false);
+    else
+        exec_peek_arm(call);
+}
