@@ -25,8 +25,8 @@ struct front {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     /* With the mutex. */
-    uint64_t wave, first_wave, target;
-    cop_time first_ns, last_ns;
+    uint64_t wave;
+    cop_time asked_ns, last_ns;
     uint64_t *trips_ns; /* of the round trips: as many as were made */
     uint32_t trips;
     cop_time sent_ns;
@@ -80,10 +80,6 @@ static void on_told(void *context, struct cop_run *run, uint64_t stream,
         if (stream % 3 == CHORUS_ANSWER)
             on_trip(front, run, stream, event->wave);
         front->last_ns = now_ns();
-        if (front->first_ns == 0) {
-            front->first_ns = front->last_ns;
-            front->first_wave = event->wave;
-        }
         front->wave = event->wave;
         if (stream % 3 != CHORUS_ANSWER && event->wave >= front->config->waves)
             front->is_done = true;
@@ -121,10 +117,11 @@ static int run_turn(struct front *front, enum chorus_way way)
                                          .type = "u64",
                                          .flags = COP_STREAM_LEAVES,
                                          .window = front->config->window};
-    front->wave = front->first_wave = front->first_ns = front->sent_ns = 0;
+    front->wave = front->sent_ns = 0;
     front->trips = 0;
     front->is_done = false;
     front->status = 0;
+    front->asked_ns = now_ns();
     int error = cop_stream_open(front->chorus.run, &options, on_told, front, NULL);
     if (error)
         return fail(EXIT_FAILED, "bench: no stream: %s", cop_strerror(error));
@@ -133,10 +130,12 @@ static int run_turn(struct front *front, enum chorus_way way)
     return code;
 }
 
+/* From the moment the stream was asked for: outputs are told in batches, so that the first may
+ * come a moment before the last. */
 static double rate_of(const struct front *front)
 {
-    double seconds = (double)(front->last_ns - front->first_ns) / 1e9;
-    return seconds > 0 ? (double)(front->wave - front->first_wave) / seconds : 0;
+    double seconds = (double)(front->last_ns - front->asked_ns) / 1e9;
+    return seconds > 0 ? (double)front->wave / seconds : 0;
 }
 
 static int run_floor(struct floor *floor, uint32_t trips, uint64_t *times, double *out)

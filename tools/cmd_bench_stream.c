@@ -106,13 +106,15 @@ static double more_in_percent(double with, double without)
     return without > 0 ? 100 * (with / without - 1) : 0;
 }
 
-static void print_pair(const char *what, bool is_known, double with, double without)
+/* `missing`: what it takes to count it here; NULL: it was counted. */
+static void print_pair(const char *what, const char *missing, double with,
+                       double without)
 {
-    if (is_known)
+    if (missing == NULL)
         printf("  %-14s %14.1f %14.1f %+9.2f %%\n", what, with, without,
                more_in_percent(with, without));
     else
-        printf("  %-14s %14s %14s\n", what, "-", "-");
+        printf("  %-14s %14s %14s  %s\n", what, "-", "-", missing);
 }
 
 static void print_cost(const struct cost_config *config,
@@ -121,13 +123,15 @@ static void print_cost(const struct cost_config *config,
     printf("\n%" PRIu32 " processes, %s give packets, %s\n", result->n,
            config->all ? "all" : "the leaves",
            config->trips ? "a packet down before each wave" : "waves alone");
-    print_pair("frames", true, result->frames[COST_HEALING],
+    print_pair("frames", NULL, result->frames[COST_HEALING],
                result->frames[COST_FRAGILE]);
-    print_pair("bytes", true, result->bytes[COST_HEALING], result->bytes[COST_FRAGILE]);
-    print_pair("instructions", result->has_instructions,
+    print_pair("bytes", NULL, result->bytes[COST_HEALING], result->bytes[COST_FRAGILE]);
+    print_pair("instructions", result->has_instructions ? NULL : "needs valgrind",
                result->instructions[COST_HEALING], result->instructions[COST_FRAGILE]);
-    print_pair("system calls", result->has_calls, result->calls[COST_HEALING].median,
-               result->calls[COST_FRAGILE].median);
+    print_pair("system calls",
+               result->has_calls ? NULL
+                                 : "needs root, and tracefs in /sys/kernel/tracing",
+               result->calls[COST_HEALING].median, result->calls[COST_FRAGILE].median);
     fflush(stdout);
 }
 
@@ -194,7 +198,7 @@ static int run_cost(struct cost_config *config, const struct numbers *fan_outs,
 int cmd_bench_stream(int argc, char **argv)
 {
     const char *fan_outs = NULL;
-    uint64_t rounds = 7, waves = 400, trips = 100, window = 64;
+    uint64_t rounds = 7, waves = 0, trips = 100, window = 64;
     bool as_json = false, cost = false;
     static struct numbers list;
     const struct args_option options[] = {
@@ -202,7 +206,8 @@ int cmd_bench_stream(int argc, char **argv)
          &fan_outs, 0, 0},
         {0, "rounds", "R", "how often each has a turn: 7", ARGS_NUMBER, &rounds, 1,
          BENCH_ROUNDS_MAX},
-        {0, "waves", "W", "in each turn: 400", ARGS_NUMBER, &waves, 10, 1000000},
+        {0, "waves", "W", "in each turn: 2000; --cost: 400", ARGS_NUMBER, &waves, 10,
+         1000000},
         {0, "trips", "K", "round trips in each turn: 100", ARGS_NUMBER, &trips, 1,
          1000000},
         {0, "window", "W", "how far back-ends may be ahead: 64", ARGS_NUMBER, &window,
@@ -237,6 +242,8 @@ int cmd_bench_stream(int argc, char **argv)
         return code;
     if (fan_outs == NULL)
         fan_outs = cost ? "4" : "4,8,16";
+    if (waves == 0)
+        waves = cost ? 400 : 2000;
     code = parse_list("--fan-out", fan_outs, 31, &list);
     if (code)
         return code;
@@ -245,7 +252,7 @@ int cmd_bench_stream(int argc, char **argv)
                                    .trips = (uint32_t)trips,
                                    .window = (uint32_t)window};
     struct cost_config costs = {.rounds = (uint32_t)rounds,
-                                .turns = (uint32_t)(waves < 1000000 ? waves : 1000000),
+                                .turns = (uint32_t)waves,
                                 .waves = COST_WAVES,
                                 .steps = COST_STEPS};
     return cost ? run_cost(&costs, &list, as_json)

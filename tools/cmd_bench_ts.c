@@ -90,10 +90,11 @@ static void print_head(const struct options *options, bool tcp)
     printf("changes of the view, %s, trigger %s, median of %" PRIu64
            " for each victim, with the interval that holds it in 99 %%\n\n",
            tcp ? "TCP" : "Unix sockets", options->trigger, options->repeat);
-    printf("%s%5s %5s %-6s %8s %8s %8s  %-24s %-18s %6s %8s %8s  %-18s %6s %8s %6s%s\n",
+    printf("%s%5s %5s %-6s %8s %8s %8s  %-24s %-18s %6s %8s %8s  %-18s %6s %8s %7s "
+           "%6s%s\n",
            colour(stdout, BOLD), "n", "arity", "victim", "floor", "again", "T_detect",
            "T_s, ms", "/ floor", "again", "T_commit", "all", "/ floor", "again", "99 %",
-           "/", colour(stdout, PLAIN));
+           "/ floor", "pairs", colour(stdout, PLAIN));
 }
 
 static void print_interval(const struct summary *summary, double unit, int decimals,
@@ -126,8 +127,10 @@ static void print_row(const struct point *point, enum ts_victim victim)
            stages[TS_COMMIT].median / 1e6, stages[TS_TOTAL].median / 1e6);
     print_interval(&total[TS_FLOOR_ONCE], 1, 2, 18,
                    judge(&total[TS_FLOOR_ONCE], TOTAL_BUDGET));
-    printf(" %6.2f %8.3f %6.2f\n", total[TS_FLOOR_AGAIN].median,
-           row->total_p99_ns / 1e6, row->total_p99_over[TS_FLOOR_ONCE]);
+    printf(" %6.2f %8.3f %7.2f %6.2f\n", total[TS_FLOOR_AGAIN].median,
+           row->total_p99_ns / 1e6,
+           row->total_p99_ns / row->floors_ns[TS_FLOOR_ONCE].median,
+           row->total_p99_over[TS_FLOOR_ONCE]);
 }
 
 static uint32_t count_rows(const struct point *point)
