@@ -126,7 +126,7 @@ static void print_cost(const struct cost_config *config,
     print_pair("frames", NULL, result->frames[COST_HEALING],
                result->frames[COST_FRAGILE]);
     print_pair("bytes", NULL, result->bytes[COST_HEALING], result->bytes[COST_FRAGILE]);
-    print_pair("instructions", result->has_instructions ? NULL : "needs valgrind",
+    print_pair("instructions", result->has_instructions ? NULL : "needs ptrace(2)",
                result->instructions[COST_HEALING], result->instructions[COST_FRAGILE]);
     print_pair("system calls",
                result->has_calls ? NULL

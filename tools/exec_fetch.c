@@ -63,45 +63,49 @@ static void finish(struct exec_call *call)
 
 /* ---- waves ----------------------------------------------------------------------- */
 
-static bool is_fresh(const struct exec_call *call, cop_id id)
-{
-    const struct cop_failure *fate = exec_call_fate(call, id);
-    return call->is_shown == NULL || fate == NULL ||
-           !call->is_shown[fate - call->fates];
-}
-
-/* The ids, one by one, of those in `ranges` who are in no earlier wave. */
+/* The ids, one by one, of those who are meant, are in `ranges`, and are in no earlier wave. What a
+ * member says of others may be any range, so it is not counted through. */
 static int pick_fresh(const struct exec_call *call, struct cop__list ranges,
                       struct cop_ranks *out)
 {
-    for (uint32_t i = 0; i < ranges.count; i++) {
-        struct cop_id_range range = exec_range_at(ranges, i);
-        for (cop_id id = range.first; id <= range.last; id++)
-            if (is_fresh(call, id) && cop_ranks_push(out, id) != 0)
-                return COP_ENOMEM;
-    }
+    for (uint32_t i = 0; i < call->meant.count; i++)
+        if ((call->is_shown == NULL || !call->is_shown[i]) &&
+            exec_ranges_have(ranges, call->meant.items[i]) &&
+            cop_ranks_push(out, call->meant.items[i]) != 0)
+            return COP_ENOMEM;
     return 0;
 }
 
 static bool has_fresh(const struct exec_call *call, struct cop__list ranges)
 {
     struct cop_ranks ids = {0};
-    bool has =
-        call->is_shown == NULL || pick_fresh(call, ranges, &ids) != 0 || ids.count > 0;
+    bool has = pick_fresh(call, ranges, &ids) != 0 || ids.count > 0;
     cop_ranks_free(&ids);
     return has;
 }
 
 /* Before its round is over nothing is known of a member but that it has not answered. */
+static bool is_member(const struct exec_call *call, cop_id id)
+{
+    return cop_view_rank(view_of(call), id) != COP_RANK_NONE;
+}
+
+/* Who is not in the view was found dead, and is not waited for. */
+static bool is_awaited(const struct exec_call *call, uint32_t i)
+{
+    int status = call->fates[i].status;
+    return (status == COP_ETIMEDOUT ||
+            (status == COP_ELOST && call->is_shown != NULL)) &&
+           is_member(call, call->meant.items[i]);
+}
+
 void exec_call_tell_silent(struct exec_call *call)
 {
     struct cop_ranks ids = {0};
     int error = 0;
-    for (uint32_t i = 0; i < call->meant.count && !error; i++) {
-        int status = call->fates[i].status;
-        if (status == COP_ETIMEDOUT || (status == COP_ELOST && call->is_shown != NULL))
+    for (uint32_t i = 0; i < call->meant.count && !error; i++)
+        if (is_awaited(call, i))
             error = cop_ranks_push(&ids, call->meant.items[i]);
-    }
     struct exec_note wave = {.kind = EXEC_WAVE, .count = ids.count};
     uint8_t *ranges = error ? NULL : pick_ranges(&ids, &wave.ranges.count);
     wave.ranges.data = ranges;
@@ -138,15 +142,14 @@ static void fetch_next(struct exec_call *call);
 static cop_id next_holder(const struct exec_call *call, cop_id after)
 {
     struct cop__list ranges = {call->result->data + call->ranges_at, call->range_count};
-    for (uint32_t i = 0; i < ranges.count; i++) {
-        struct cop_id_range range = exec_range_at(ranges, i);
-        cop_id id =
-            after != COP_ID_NONE && after >= range.first ? after + 1 : range.first;
-        for (; id <= range.last; id++)
-            if (cop_view_rank(view_of(call), id) != COP_RANK_NONE)
-                return id;
+    cop_id next = COP_ID_NONE;
+    for (uint32_t i = 0; i < call->meant.count; i++) {
+        cop_id id = call->meant.items[i];
+        if ((after == COP_ID_NONE || id > after) && id < next &&
+            exec_ranges_have(ranges, id) && is_member(call, id))
+            next = id;
     }
-    return COP_ID_NONE;
+    return next;
 }
 
 static void tell_gone(struct exec_call *call)

@@ -19,8 +19,13 @@ static void on_late(uv_timer_t *timer)
         exec_peek_arm(call);
 }
 
+/* Who does not take waves gets one class for all who said the same, at the end. */
 void exec_peek_arm(struct exec_call *call)
 {
+    if (!(call->order.flags & EXEC_FLAG_WAVES)) {
+        uv_timer_stop(&call->timer);
+        return;
+    }
     uv_timer_start(&call->timer, on_late, EXEC_LATE_MS, 0);
 }
 

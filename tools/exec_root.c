@@ -501,6 +501,8 @@ void exec_call_round(struct exec_call *call, struct cop_buf *bytes)
             exec_call_tell_silent(call);
         next_round(call, EXEC_WAIT);
     } else if (call->round == EXEC_WAIT) {
+        /* Who ran it, and was not heard this once, has what it says to be gathered. */
+        call->is_patient |= was_short && is_new;
         next_round(call, EXEC_GATHER);
     } else if (was_short && is_new) {
         call->is_patient = true;

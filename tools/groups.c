@@ -94,7 +94,7 @@ static int get(struct cop__reader *reader, struct group *out)
     group.version = cop__get_u64(reader);
     group.origin = cop__get_u32(reader);
     if (reader->failed || name.length > GROUPS_NAME_MAX ||
-        text.length > GROUPS_TEXT_MAX)
+        text.length > GROUPS_TEXT_MAX || group.version > GROUPS_VERSION_MAX)
         return COP_EMALFORMED;
     if (name.length > 0)
         memcpy(group.name, name.data, name.length);

@@ -11,6 +11,8 @@
  * set, as long as one of them still is.
  */
 #define GROUPS_NAME_MAX 63u
+/* Versions are times in ns; one beyond this (the year 2262) would leave no room for a later one. */
+#define GROUPS_VERSION_MAX ((uint64_t)INT64_MAX)
 #define GROUPS_TEXT_MAX 3000u /* bytes in a node set: it travels in one message */
 #define GROUPS_BYTES_MAX (UINT32_C(128) << 10) /* of all of them, encoded */
 

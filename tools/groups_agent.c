@@ -218,7 +218,8 @@ static bool has_lost(const struct groups_agent *agent, const struct groups_ask *
         struct cop__reader reader = cop__reader(bytes, length);
         struct group held = {.version = cop__get_u64(&reader)};
         held.origin = cop__get_u32(&reader);
-        if (cop__reader_is_done(&reader) && group_is_later(&held, &latest))
+        if (cop__reader_is_done(&reader) && held.version <= GROUPS_VERSION_MAX &&
+            group_is_later(&held, &latest))
             latest = held;
     }
     cop_bcast_result_free(&found);

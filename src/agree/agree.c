@@ -19,6 +19,7 @@ static void drop_oldest(struct cop_node *node, uint32_t count)
 {
     struct cop__agree *agree = cop__agree(node);
     for (uint32_t i = 0; i < count; i++) {
+        agree->early_bytes -= agree->early[i].frame.header.length;
         cop_buf_unref(agree->early[i].frame.payload);
         COP__COUNT(node, ignored_unasked);
     }
@@ -32,6 +33,9 @@ static void keep(struct cop_node *node, const struct cop_frame *frame)
     struct cop__agree *agree = cop__agree(node);
     if (agree->early_count == COP__EARLY_MAX)
         drop_oldest(node, COP__EARLY_MAX / 4);
+    while (agree->early_count > 0 &&
+           agree->early_bytes + frame->header.length > COP__EARLY_BYTES)
+        drop_oldest(node, (agree->early_count + 3) / 4);
     if (agree->early_count == agree->early_capacity) {
         uint32_t capacity = agree->early_capacity ? 2 * agree->early_capacity : 4;
         void *grown = realloc(agree->early, capacity * sizeof *agree->early);
@@ -43,6 +47,7 @@ static void keep(struct cop_node *node, const struct cop_frame *frame)
         agree->early_capacity = capacity;
     }
     cop_buf_ref(frame->payload);
+    agree->early_bytes += frame->header.length;
     agree->early[agree->early_count++] = (struct cop__early){*frame};
 }
 
@@ -53,7 +58,7 @@ static void release(struct cop_node *node)
     struct cop__early *early = agree->early;
     uint32_t count = agree->early_count;
     agree->early = NULL;
-    agree->early_count = agree->early_capacity = 0;
+    agree->early_count = agree->early_capacity = agree->early_bytes = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (!node->failed)
             cop__take_again(node, &early[i].frame);

@@ -117,7 +117,7 @@ bool cop__agree_has_group(const struct cop_node *node, uint64_t number)
 const char *cop__agree_check(const struct cop_node *node)
 {
     const struct cop__agree *agree = cop__agree(node);
-    if (agree->early_count > COP__EARLY_MAX)
+    if (agree->early_count > COP__EARLY_MAX || agree->early_bytes > COP__EARLY_BYTES)
         return "agree: keeps too many frames";
     for (uint32_t i = 0; i < agree->group_count; i++) {
         const char *wrong = check_group(node, agree->groups[i]);

@@ -176,7 +176,7 @@ struct cop__agree {
     struct cop__agree_group **groups; /* by number */
     uint32_t group_count, group_capacity;
     struct cop__early *early;
-    uint32_t early_count, early_capacity;
+    uint32_t early_count, early_capacity, early_bytes;
     struct cop__over *over; /* ascending, with gaps between them */
     uint32_t over_count, over_capacity;
     bool moved;   /* the view changed */
@@ -184,6 +184,7 @@ struct cop__agree {
     bool stirred; /* something else for which frames may wait */
 };
 #define COP__EARLY_MAX 4096u
+#define COP__EARLY_BYTES (16u << 20)
 
 static inline struct cop__agree *cop__agree(const struct cop_node *node)
 {

@@ -23,6 +23,9 @@ int cop__coll_register(struct cop_node *node, const struct cop_service *services
 /* Whether a call that a service was told of has not ended. */
 bool cop__coll_is_under_way(const struct cop_node *node, uint64_t handle);
 
+/* Whether a call that heals can begin here now. */
+bool cop__coll_has_room(const struct cop_node *node);
+
 cop__handler cop__on_call, cop__on_returned, cop__on_cancel;
 /* bulk */
 cop__handler cop__on_pull, cop__on_chunk;

@@ -199,6 +199,11 @@ static int launch(struct cop_node *node, const struct cop_request *request,
     return error;
 }
 
+bool cop__coll_has_room(const struct cop_node *node)
+{
+    return cop__colls(node)->call_count < COP_CALLS_MAX && cop__sweep_has_room(node);
+}
+
 COP__APART int cop__coll_start(struct cop_node *node, const struct cop_request *request,
                                enum cop__call_kind kind, struct cop__group *base)
 {
@@ -214,13 +219,14 @@ COP__APART int cop__coll_start(struct cop_node *node, const struct cop_request *
         error = cop__group_of_view(node, cop_view_shape(node->view), &group);
     if (!error && kind == CALL_RUN && group)
         error = leave_out(node, request->coll, &group, &excluded);
-    if (base) {
+    bool counts = base && base->creator != COP_ID_NONE;
+    if (counts) {
         base->calls++;
         base->ending |= last;
     }
     if (!error)
         error = launch(node, request, kind, base, group, &excluded);
-    if (error && base) {
+    if (error && counts) {
         base->calls--;
         base->ending &= !last;
     }

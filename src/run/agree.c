@@ -160,17 +160,27 @@ int cop_agree_wait(struct cop_run *run, const struct cop_agree_call *call,
     return error ? error : cop__waiter_wait(&waiter);
 }
 
-static int cancel(struct cop_run *run, void *argument)
+int cop__agree_give_up(struct cop_run *run, uint64_t ticket)
 {
-    const uint64_t *ticket = argument;
     const struct cop__call *call = run->calls;
-    while (call != NULL && call->ticket != *ticket)
+    while (call != NULL && call->ticket != ticket)
         call = call->next;
     if (call == NULL)
         return COP_ENOENT;
     struct cop_request request = {.kind = COP_REQUEST_ABORT,
                                   .target = call->request.token};
     return cop__run_submit(run, &request);
+}
+
+/* One that has not begun votes first: the others wait for that. */
+static int cancel(struct cop_run *run, void *argument)
+{
+    const uint64_t *ticket = argument;
+    struct cop__call *call = cop__call_queued(run, *ticket);
+    if (call == NULL || call->rpc != NULL)
+        return cop__agree_give_up(run, *ticket);
+    call->is_cancelled = true;
+    return 0;
 }
 
 int cop_agree_cancel(struct cop_run *run, uint64_t ticket)

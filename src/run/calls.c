@@ -146,7 +146,7 @@ struct cop__call *cop__call_queued(struct cop_run *run, uint64_t number)
 {
     pthread_mutex_lock(&run->mutex);
     struct cop__call *call = run->shared.queue;
-    while (call != NULL && (call->rpc == NULL || call->rpc->number != number))
+    while (call != NULL && (call->rpc ? call->rpc->number : call->ticket) != number)
         call = call->next;
     pthread_mutex_unlock(&run->mutex);
     return call;
@@ -171,9 +171,12 @@ void cop__calls_take_queue(struct cop_run *run)
             run_ask(run, call);
             continue;
         }
+        uint64_t cancelled = call->is_cancelled ? call->ticket : 0;
         int error = begin(run, call);
         if (error)
             cop__call_finish(run, call, error, NULL);
+        else if (cancelled != 0)
+            cop__agree_give_up(run, cancelled);
     }
 }
 
@@ -333,8 +336,11 @@ static int make_and_wait(struct cop_run *run, struct cop__call *call)
 int cop__ask_loop(struct cop_run *run, int (*ask)(struct cop_run *, void *),
                   void *argument)
 {
-    if (cop__run_is_here(run))
-        return ask(run, argument);
+    if (cop__run_is_here(run)) {
+        int error = ask(run, argument);
+        wake_if_need_be(run);
+        return error;
+    }
     struct cop__call *call = new_call(COP_REQUEST_PROBE, 0);
     if (call != NULL) {
         call->ask = ask;

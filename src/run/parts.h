@@ -48,7 +48,8 @@ struct cop__call {
     void (*agreed)(void *context, int status, const struct cop_agreed *agreed);
     struct cop_agreed *agreement;
     uint64_t ticket;
-    uint8_t bytes[]; /* to be sent */
+    bool is_cancelled; /* before it began */
+    uint8_t bytes[];   /* to be sent */
 };
 
 /* Outcomes of suspicions that the program was told. */
@@ -183,9 +184,11 @@ cop_time cop__deadline_after(cop_time timeout_ns);
 int cop__call_submit(struct cop_run *run, struct cop__call *call);
 /* The call that the node has under this token; NULL: it has ended. */
 struct cop__call *cop__call_under_way(const struct cop_run *run, uint64_t token);
-/* The collective of this number that another thread has made, and that has not begun; NULL. Only
- * the loop's thread takes it from where it is. */
+/* The collective or agreement of this number that another thread has made, and that has not begun;
+ * NULL. Only the loop's thread takes it from where it is. */
 struct cop__call *cop__call_queued(struct cop_run *run, uint64_t number);
+/* Nobody waits for this agreement any more. COP_ENOENT. */
+int cop__agree_give_up(struct cop_run *run, uint64_t ticket);
 /* The driver says that one has ended. */
 void cop__call_complete(void *context, uint64_t token, int status,
                         struct cop_buf *result);

@@ -3,6 +3,7 @@
  * Calls of a run over a group. The node takes only so many at a time; those beyond wait here,
  * in their order, and beyond COP_RPC_MAX the caller has to.
  */
+#include "coll/coll.h"
 #include "run/parts.h"
 
 #include <stdlib.h>
@@ -138,23 +139,26 @@ static bool is_member(const struct cop_run *run)
     return run->tcp != NULL && run->shared.state != COP_RUN_JOINING;
 }
 
+/* A call that ends a group can only be told to come again: what it waits for is not room. */
+static bool may_wait(const struct cop__call *call)
+{
+    return call->rpc->is_counted && (call->rpc->coll.flags & COP_BCAST_LAST) == 0;
+}
+
 /* The service that says who is in a group may abort the call that it is asked for. */
 static int submit(struct cop_run *run, struct cop__call *call)
 {
     if (!is_member(run))
         return COP_ESTATE;
+    /* Nobody is asked who is in a group before there is room for it. */
+    if (may_wait(call) && !cop__coll_has_room(cop__tcp_node(run->tcp)))
+        return COP_EAGAIN;
     call->rpc->is_beginning = true;
     int error = cop__team_refresh(run, call->rpc->coll.group);
     call->rpc->is_beginning = false;
     if (call->rpc->is_aborted)
         return COP_EABORTED;
     return error ? error : cop__call_submit(run, call);
-}
-
-/* A call that ends a group can only be told to come again: what it waits for is not room. */
-static bool may_wait(const struct cop__call *call)
-{
-    return call->rpc->is_counted && (call->rpc->coll.flags & COP_BCAST_LAST) == 0;
 }
 
 /* Begins on the loop's thread. On failure it is still the caller's. What waits at the end of a
@@ -521,7 +525,7 @@ static int do_abort(struct cop_run *run, void *argument)
     bool is_here = call != NULL;
     if (!is_here)
         call = cop__call_queued(run, step->number);
-    if (call == NULL)
+    if (call == NULL || call->rpc == NULL)
         return COP_ENOENT;
     call->rpc->retry = false;
     if (!is_here || call->rpc->is_beginning) {

@@ -67,6 +67,7 @@ struct cop__task {
     struct cop__buffers buffers;
     struct cop__task *outer; /* that is being told of its end, too */
     int end_status;
+    uint32_t leaving; /* its service is being unregistered, as the n-th; 0: it is not */
 };
 
 /* A group of this run's own. */
@@ -86,6 +87,7 @@ struct cop__services {
     struct cop__task *lone, *spare; /* spare: memory of one that is over */
     struct cop__map tasks;          /* the others, by number */
     struct cop__task *ending; /* over, and being told so: the innermost; in no map */
+    uint32_t leavings;
     struct cop__map rpcs;  /* calls that are not over, by number: also those not sent */
     struct cop__map teams; /* by number */
     uint64_t life;         /* nodes that this run has had */

@@ -473,20 +473,39 @@ void cop__task_conclude(struct cop_run *run, uint64_t number, int status)
     finish(run, found ? &handlers : NULL, task, status);
 }
 
+static void mark_leaving(struct cop__task *task, uint64_t service, uint32_t leaving)
+{
+    if (task->told.service == service && task->leaving == 0)
+        task->leaving = leaving;
+}
+
+/* Those of this service; what an earlier one of its number has left is that one's. */
+static uint32_t mark_all(struct cop_run *run, uint64_t service)
+{
+    struct cop__services *services = &run->services;
+    struct cop__map_slot *slot;
+    uint32_t at = 0, leaving = ++services->leavings;
+    if (services->lone != NULL)
+        mark_leaving(services->lone, service, leaving);
+    for (; (slot = cop__map_next(&services->tasks, &at)); at++)
+        mark_leaving(slot->value, service, leaving);
+    for (struct cop__task *task = services->ending; task; task = task->outer)
+        mark_leaving(task, service, leaving);
+    return leaving;
+}
+
 /* The first that is to end; callbacks may change the map, so it is looked for anew. */
-static struct cop__task *first_of(const struct cop_run *run,
-                                  const struct cop_handlers *only)
+static struct cop__task *first_of(const struct cop_run *run, uint32_t leaving)
 {
     struct cop__map_slot *slot;
     struct cop__task *lone = run->services.lone;
     uint32_t at = 0;
-    if (lone != NULL && (only == NULL || lone->told.service == only->service))
+    if (lone != NULL && (leaving == 0 || lone->leaving == leaving))
         return lone;
-    while ((slot = cop__map_next(&run->services.tasks, &at))) {
+    for (; (slot = cop__map_next(&run->services.tasks, &at)); at++) {
         struct cop__task *task = slot->value;
-        if (only == NULL || task->told.service == only->service)
+        if (leaving == 0 || task->leaving == leaving)
             return task;
-        at++;
     }
     return NULL;
 }
@@ -494,7 +513,8 @@ static struct cop__task *first_of(const struct cop_run *run,
 void cop__tasks_end(struct cop_run *run, const struct cop_handlers *only, int status)
 {
     struct cop__task *task;
-    while ((task = first_of(run, only))) {
+    uint32_t leaving = only ? mark_all(run, only->service) : 0;
+    while ((task = first_of(run, leaving))) {
         const struct cop_handlers *found =
             only ? only : cop__handlers_find(run, task->told.service);
         struct cop_handlers handlers = {0};
@@ -504,7 +524,7 @@ void cop__tasks_end(struct cop_run *run, const struct cop_handlers *only, int st
     }
     /* Those that this was called from are in no map. */
     for (task = run->services.ending; only != NULL && task != NULL; task = task->outer)
-        if (task->told.service == only->service)
+        if (task->leaving == leaving)
             tell_end(run, only, task);
 }
 

@@ -350,6 +350,13 @@ static int choose_leaves(struct cop_node *node, const struct cop_view *view,
     return 0;
 }
 
+bool cop__sweep_has_room(const struct cop_node *node)
+{
+    return cop__sweeps(node)->sequence -
+               cop__origin_mark(node, node->self, node->incarnation) <
+           COP__SWEEP_WINDOW;
+}
+
 int cop__sweep_start(struct cop_node *node, const struct cop__sweep_options *options)
 {
     struct cop__sweeps *sweeps = cop__sweeps(node);

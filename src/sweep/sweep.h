@@ -103,6 +103,7 @@ struct cop__sweep_options {
     struct cop__roll *roll; /* whom it is about; NULL: everybody. Borrowed */
 };
 
+bool cop__sweep_has_room(const struct cop_node *node);
 /* Starts one, rooted here. COP_EAGAIN: too many under way. COP_EINVAL: the shape. */
 int cop__sweep_start(struct cop_node *node, const struct cop__sweep_options *options);
 /* What this node adds; takes over the reference. Once for each sweep. */

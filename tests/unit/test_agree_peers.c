@@ -139,18 +139,20 @@ static void test_decisions_that_are_ignored(void **state)
     agreenet_destroy(net);
 }
 
+#define LONG_VALUE (COP_VALUE_MAX / 8)
+
 /* All but the root vote in a group of which that hears later, or never. */
-static void vote_without_the_root(struct agreenet *net, uint64_t number)
+static void vote_without_the_root(struct agreenet *net, uint64_t number, uint32_t words)
 {
+    static uint64_t value[LONG_VALUE] = {1};
     struct cop_agree_group group = {.number = number};
-    uint64_t one = 1;
     struct cop_request request = {.kind = COP_REQUEST_AGREE,
                                   .token = number == 7 ? 1 : number,
                                   .group = number,
                                   .op = COP_AGREE_SUM,
                                   .type = COP_VALUE_WORDS,
-                                  .bytes = &one,
-                                  .length = sizeof one};
+                                  .bytes = value,
+                                  .length = words * (uint32_t)sizeof *value};
     for (cop_id id = 1; id < AGREENET_NODES; id++) {
         assert_int_equal(agreenet_make(net, id, &group), 0);
         assert_int_equal(agreenet_submit(net, id, &request), 0);
@@ -160,15 +162,15 @@ static void vote_without_the_root(struct agreenet *net, uint64_t number)
 
 /* A frame of a view, or of a group, that I do not have yet waits for it; there is room for the latest
  * of them, however many groups there are of which I never hear. */
-static void frames_that_come_early(uint64_t others)
+static void frames_that_come_early(uint64_t others, uint32_t words)
 {
     struct agreenet *net = agreenet_create_started();
     struct cop_agree_group group = {.number = 7};
     for (uint64_t number = 100; number < 100 + others; number++) {
-        vote_without_the_root(net, number);
+        vote_without_the_root(net, number, words);
         agreenet_forget_ends(net);
     }
-    vote_without_the_root(net, 7);
+    vote_without_the_root(net, 7, 1);
     assert_int_equal(agreenet_end_of(net, 1, 1, NULL), 1);
     assert_int_equal(agreenet_make(net, 0, &group), 0);
     assert_int_equal(agreenet_call_word(net, 0, 1, COP_AGREE_SUM, 1), 0);
@@ -180,8 +182,9 @@ static void frames_that_come_early(uint64_t others)
 static void test_frames_that_come_early(void **state)
 {
     (void)state;
-    frames_that_come_early(0);
-    frames_that_come_early(4097);
+    frames_that_come_early(0, 1);
+    frames_that_come_early(4097, 1);
+    frames_that_come_early(300, LONG_VALUE);
 }
 
 static void test_results_that_are_none(void **state)

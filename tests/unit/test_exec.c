@@ -180,6 +180,25 @@ static void put(struct groups *groups, const char *name, const char *text,
     assert_int_equal(groups_merge(groups, &group), 0);
 }
 
+/* After the last version there could be none: it is nobody's. */
+static void versions_have_an_end(void **state)
+{
+    struct group group = {.name = "a",
+                          .text = (char *)(uintptr_t) "n1",
+                          .version = GROUPS_VERSION_MAX,
+                          .origin = 1},
+                 same;
+    (void)state;
+    struct cop_buf *buf = group_encode(&group);
+    assert_int_equal(group_decode(bytes_of(buf), &same), 0);
+    free(same.text);
+    cop_buf_unref(buf);
+    group.version++;
+    buf = group_encode(&group);
+    assert_int_equal(group_decode(bytes_of(buf), &same), COP_EMALFORMED);
+    cop_buf_unref(buf);
+}
+
 /* The later one holds, whatever comes first; a removal is one, too. */
 static void latest_holds(void **state)
 {
@@ -240,10 +259,10 @@ static void expand(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(orders),  cmocka_unit_test(bad_orders),
-        cmocka_unit_test(records), cmocka_unit_test(notes),
-        cmocka_unit_test(allow),   cmocka_unit_test(latest_holds),
-        cmocka_unit_test(expand),
+        cmocka_unit_test(orders),       cmocka_unit_test(bad_orders),
+        cmocka_unit_test(records),      cmocka_unit_test(notes),
+        cmocka_unit_test(allow),        cmocka_unit_test(versions_have_an_end),
+        cmocka_unit_test(latest_holds), cmocka_unit_test(expand),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

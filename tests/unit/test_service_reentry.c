@@ -10,6 +10,7 @@
 #include "failing_alloc.h"
 #include "hall.h"
 
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -59,6 +60,13 @@ static bool other_has_ended(struct hall *hall)
 {
     (void)hall;
     return scene.other.count > 0;
+}
+
+static void settle_all(struct hall *hall, uint32_t n)
+{
+    for (int i = 0; i < 100; i++)
+        for (uint32_t k = 0; k < n; k++)
+            assert_int_equal(cop_poll(hall_run(hall, k), 0), 0);
 }
 
 /* ---- resolve --------------------------------------------------------------------- */
@@ -220,13 +228,43 @@ static void resolve_aborts_another_that_waits(void **state)
     hall->desks[0].on_resolve = abort_it;
     scene.at_resolve = hall->desks[0].resolves + 1;
     scene.said = 1;
+    give_back(hall);
     hall_until(hall, other_has_ended);
     assert_int_equal(scene.said, 0);
     assert_int_equal(scene.other.status, COP_EABORTED);
-    assert_int_equal(hall->ended.count + scene.ended, 0);
+    hall_until(hall, all_have_ended);
+    assert_int_equal(hall->ended.status, 0);
+}
+
+/* Who is in a group is not asked while there is no room for the call. */
+static void what_waits_is_not_resolved(void **state)
+{
+    struct hall *hall = *state;
+    open_group(hall, 2);
+    struct cop_call call = {.group = scene.group, .timeout_ns = 100 * COP_SEC};
+    fill(hall);
+    uint32_t before = hall->desks[0].resolves;
+    assert_int_equal(cop_rpc(hall_run(hall, 0), &call, hall_done, hall), 0);
+    settle_all(hall, 2);
+    assert_int_equal(hall->desks[0].resolves, before);
     give_back(hall);
     hall_until(hall, all_have_ended);
     assert_int_equal(hall->ended.status, 0);
+    assert_int_equal(hall->desks[0].resolves, before + 1);
+}
+
+/* What was called over it is over, so nothing holds it. */
+static void used_groups_can_be_ended(void **state)
+{
+    struct hall *hall = *state;
+    open_group(hall, 2);
+    struct cop_call call = {.group = scene.group};
+    assert_int_equal(hall_rpc(hall, 0, &call), 0);
+    assert_int_equal(cop_group_end(hall_run(hall, 0), scene.group, on_other_done, NULL),
+                     0);
+    hall_until(hall, other_has_ended);
+    assert_int_equal(scene.other.status, 0);
+    assert_int_equal(cop_rpc(hall_run(hall, 0), &call, hall_done, hall), COP_ENOENT);
 }
 
 /* Somebody is older, so the call is made once more. */
@@ -491,6 +529,34 @@ static void give_place(struct desk *desk, struct cop_run *run, struct cop_task *
     assert_int_equal(cop_service_register(run, &heir), 0);
 }
 
+static void go_away(struct desk *desk, struct cop_run *run, struct cop_task *task)
+{
+    (void)task;
+    desk->on_run = NULL;
+    assert_int_equal(cop_service_unregister(run, SERVICE), 0);
+}
+
+static void heir_comes_and_goes(struct desk *desk, struct cop_run *run)
+{
+    struct cop_handlers heir = hall_handlers(scene.hall, HEIR);
+    desk->on_done = NULL;
+    assert_int_equal(cop_service_register(run, &heir), 0);
+    assert_int_equal(cop_service_unregister(run, SERVICE), 0);
+}
+
+/* `done` comes while the service goes; one that comes and goes in there ends nothing but its own. */
+static void done_has_an_heir_for_a_moment(void **state)
+{
+    struct hall *hall = *state;
+    struct cop_call call = {.service = SERVICE};
+    hall_open(hall, 3, "chain");
+    hall->desks[1].on_run = go_away;
+    hall->desks[1].on_done = heir_comes_and_goes;
+    assert_int_equal(hall_rpc(hall, 0, &call), 0);
+    assert_string_equal(hall->desks[1].trace, "crds");
+    assert_string_equal(hall->desks[HEIR].trace, "");
+}
+
 /* Of two requests that were checked the first gives the place away: the other failed with the
  * service that checked it, and is not for the one that comes. */
 static void run_gives_its_place_away(void **state)
@@ -553,9 +619,7 @@ static void what_is_done_outside_the_loop_is_seen_by_it(void **state)
     struct hall *hall = *state;
     struct cop_group_spec spec = {.service = SERVICE};
     hall_open(hall, 4, "chain");
-    for (int i = 0; i < 100; i++)
-        for (uint32_t k = 0; k < 4; k++)
-            assert_int_equal(cop_poll(hall_run(hall, k), 0), 0);
+    settle_all(hall, 4);
     hall->desks[0].on_resolve = send_far;
     hall->desks[0].resolve_status = COP_EIO;
     assert_int_equal(
@@ -568,6 +632,58 @@ static void what_is_done_outside_the_loop_is_seen_by_it(void **state)
     assert_true(time(NULL) < begun + 6); /* not by what is done every ten seconds */
 }
 
+/* Of 0 and 3, who have no connection yet. */
+static struct cop_group_spec two_far_apart(enum cop_group_kind kind)
+{
+    static const struct cop_target targets[] = {{0, NULL, 0}, {3, NULL, 0}};
+    return (struct cop_group_spec){
+        .kind = kind, .service = SERVICE, .targets = targets, .target_count = 2};
+}
+
+/* Whether cop_fd says at once that there is something to do. */
+static bool is_readable(struct cop_run *run)
+{
+    struct pollfd fd = {.fd = cop_fd(run), .events = POLLIN};
+    return poll(&fd, 1, 0) == 1;
+}
+
+static void a_group_that_is_made_is_seen(void **state)
+{
+    struct hall *hall = *state;
+    struct cop_group_spec spec = two_far_apart(COP_GROUP_NOW);
+    hall_open(hall, 4, "chain");
+    settle_all(hall, 4);
+    assert_false(is_readable(hall_run(hall, 0)));
+    assert_int_equal(
+        cop_group_create(hall_run(hall, 0), &spec, &scene.group, on_other_done, NULL),
+        0);
+    assert_true(is_readable(hall_run(hall, 0)));
+    hall_until(hall, other_has_ended);
+    assert_int_equal(scene.other.status, 0);
+}
+
+static void a_call_that_is_sent_is_seen(void **state)
+{
+    struct hall *hall = *state;
+    struct cop_group_spec spec = two_far_apart(COP_GROUP_LAZY);
+    hall_open(hall, 4, "chain");
+    settle_all(hall, 4);
+    /* Without the service nothing is called here that would wake the loop up anyway. */
+    assert_int_equal(cop_service_unregister(hall_run(hall, 0), SERVICE), 0);
+    assert_int_equal(
+        cop_group_create(hall_run(hall, 0), &spec, &scene.group, NULL, NULL), 0);
+    settle_all(hall, 4);
+    struct cop_call call = {.group = scene.group, .flags = COP_BCAST_HEAL};
+    assert_int_equal(
+        cop_bcast_new(hall_run(hall, 0), &call, hall_done, hall, &scene.number), 0);
+    settle_all(hall, 4);
+    assert_false(is_readable(hall_run(hall, 0)));
+    assert_int_equal(cop_bcast_send(hall_run(hall, 0), scene.number, NULL), 0);
+    assert_true(is_readable(hall_run(hall, 0)));
+    hall_until_ended(hall);
+    assert_int_equal(hall->ended.result.answered, 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -578,6 +694,8 @@ int main(void)
         TEST(resolve_sends_it_again),
         TEST(resolve_aborts_what_waited),
         TEST(resolve_aborts_another_that_waits),
+        TEST(what_waits_is_not_resolved),
+        TEST(used_groups_can_be_ended),
         TEST(resolve_aborts_the_next_try),
         TEST(resolve_makes_another_call),
         TEST(resolve_ends_the_group),
@@ -590,8 +708,11 @@ int main(void)
         TEST(run_aborts_its_call),
         TEST(run_registers_many),
         TEST(run_gives_its_place_away),
+        TEST(done_has_an_heir_for_a_moment),
         TEST(group_ends_when_it_is_made),
         TEST(what_is_done_outside_the_loop_is_seen_by_it),
+        TEST(a_group_that_is_made_is_seen),
+        TEST(a_call_that_is_sent_is_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

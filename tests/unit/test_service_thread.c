@@ -345,6 +345,56 @@ static void aborted_before_it_began(void **state)
     assert_int_equal(office->clerks[0].runs, 0);
 }
 
+static int cancel_given(void *context, struct cop_run *run, struct cop_task *task)
+{
+    struct rival *rival = context;
+    (void)task;
+    rival->runs++;
+    while (atomic_load(&rival->number) == 0)
+        sched_yield();
+    assert_int_equal(cop_bcast_abort(run, rival->number), COP_ENOENT);
+    atomic_store(&rival->said, cop_agree_cancel(run, rival->number));
+    return 0;
+}
+
+static void note_agreed(void *context, int status, const struct cop_agreed *agreed)
+{
+    atomic_int *said = context;
+    (void)agreed;
+    atomic_store(said, status);
+}
+
+/* The same of an agreement, for which nobody else votes. */
+static void cancelled_before_it_began(void **state)
+{
+    struct office *office = *state;
+    struct cop_run *run = office->clerks[0].run;
+    struct rival rival = {.said = 1};
+    struct cop_handlers handlers = {.size = sizeof handlers,
+                                    .service = RIVAL,
+                                    .context = &rival,
+                                    .run = cancel_given};
+    atomic_uint rivals[3] = {0};
+    atomic_int status = 1;
+    uint64_t ticket;
+    struct cop_call busy = {.service = RIVAL};
+    struct cop_agree_call call = {.group = 9, .timeout_ns = 100 * COP_SEC};
+    struct cop_view *view = cop_view_current(run);
+    assert_int_equal(
+        cop_agree_group_create(run, view, &(struct cop_agree_group){.number = 9}), 0);
+    cop_view_unref(view);
+    assert_int_equal(cop_service_register(run, &handlers), 0);
+    assert_int_equal(cop_rpc(run, &busy, count_end, rivals), 0);
+    wait_for(&rival.runs, 1);
+    assert_int_equal(cop_iagree(run, &call, note_agreed, &status, &ticket), 0);
+    atomic_store(&rival.number, ticket);
+    while (status == 1)
+        sched_yield();
+    assert_int_equal(status, COP_EABORTED);
+    assert_int_equal(rival.said, 0);
+    wait_for(&rivals[2], 1);
+}
+
 /* What a caller may keep for a call, and give back when that has ended. */
 struct errand {
     uint64_t number, *seen;
@@ -481,15 +531,11 @@ static void the_run_ends(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(replies_from_other_threads),
-        TEST(many_in_flight),
-        TEST(aborted_from_another_thread),
-        TEST(aborted_before_it_began),
-        TEST(numbers_are_known_in_time),
-        TEST(groups_are_known_in_time),
-        TEST(unregistered_from_another_thread),
-        TEST(groups_that_are_waited_for),
-        TEST(the_run_ends),
+        TEST(replies_from_other_threads),  TEST(many_in_flight),
+        TEST(aborted_from_another_thread), TEST(aborted_before_it_began),
+        TEST(cancelled_before_it_began),   TEST(numbers_are_known_in_time),
+        TEST(groups_are_known_in_time),    TEST(unregistered_from_another_thread),
+        TEST(groups_that_are_waited_for),  TEST(the_run_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
