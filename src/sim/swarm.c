@@ -538,6 +538,33 @@ static void draw_front(uint64_t seed, uint32_t members, struct cop_sim_stream *s
         stream->front = 1 + (uint32_t)(word / 3 % members);
 }
 
+/* In some, many waves wait for somebody who is slow or away for a while, more than the window has;
+ * and somebody dies after that. */
+static void draw_many(struct cop__draw *draw)
+{
+    struct cop_sim_stream *stream = &draw->script->config.stream;
+    if (!cop__chance(draw, 12))
+        return;
+    stream->waves = (uint32_t)cop__between(draw, 30, 80);
+    stream->window = (uint32_t)cop__between(draw, 1, 4);
+    stream->gap_ns = cop__between(draw, 50, 1000) * COP_USEC;
+    cop_time length = stream->waves * stream->gap_ns;
+    bool is_slow = cop__chance(draw, 50);
+    struct cop_sim_action hold =
+        action_at(draw, is_slow ? COP_SIM_SLOW : COP_SIM_PAUSE);
+    hold.at = cop__below(draw, length / 2);
+    hold.amount_ns = is_slow ? cop__between(draw, 1, 5) * stream->gap_ns : 0;
+    cop__draw_add(draw, &hold);
+    if (!is_slow) {
+        hold.kind = COP_SIM_RESUME;
+        hold.at += cop__between(draw, 1, 20) * 20 * COP_MSEC;
+        cop__draw_add(draw, &hold);
+    }
+    struct cop_sim_action crash = action_at(draw, COP_SIM_CRASH);
+    crash.at = hold.at + cop__below(draw, length);
+    cop__draw_add(draw, &crash);
+}
+
 /* A stream all the while, of a filter for which repetition matters, or not. */
 static void draw_stream(struct cop__draw *draw)
 {
@@ -560,6 +587,7 @@ static void draw_stream(struct cop__draw *draw)
                     (cop__chance(draw, 15) ? COP_STREAM_WITHDRAW : 0);
     stream->closes = cop__chance(draw, 10);
     stream->others = cop__chance(draw, 25) ? (uint32_t)cop__between(draw, 1, 3) : 0;
+    draw_many(draw);
     draw_single(draw->script->config.seed, stream);
     draw_fragile(draw->script->config.seed, stream);
     draw_levels(draw->script->config.seed, stream);

@@ -7,7 +7,6 @@
 /*
  * What a process that carries others has given itself, told beside the sum of all (T9). The two
  * are in one frame and much alike, so that it is said by how it differs:
- *   u8 how many waves before that of the frame it was given
  *   u8 as many first bytes are those of the sum, u8 as many last ones; then what is between
  */
 
@@ -48,16 +47,15 @@ static uint32_t common_last(const uint8_t *a, const uint8_t *b, uint32_t most)
 }
 
 uint32_t cop__beside_write(const struct cop_buf *sum, const struct cop_buf *value,
-                           uint8_t lag, uint8_t *out)
+                           uint8_t *out)
 {
     uint32_t most = least(sum->length, value->length);
     uint32_t first = common_first(sum->data, value->data, least(most, UINT8_MAX));
     uint32_t last = common_last(sum->data + sum->length, value->data + value->length,
                                 least(most - first, UINT8_MAX));
     uint32_t between = value->length - first - last;
-    out[0] = lag;
-    out[1] = (uint8_t)first;
-    out[2] = (uint8_t)last;
+    out[0] = (uint8_t)first;
+    out[1] = (uint8_t)last;
     if (between > 0)
         memcpy(out + COP__BESIDE_HEAD, value->data + first, between);
     return COP__BESIDE_HEAD + between;
@@ -68,9 +66,9 @@ int cop__beside_read(struct cop_span sum, struct cop__bytes bytes,
 {
     if (bytes.length < COP__BESIDE_HEAD)
         return COP_EMALFORMED;
-    uint32_t first = bytes.data[1], last = bytes.data[2];
+    uint32_t first = bytes.data[0], last = bytes.data[1];
     uint32_t between = bytes.length - COP__BESIDE_HEAD;
-    if (first + last > sum.length || bytes.data[0] > out->wave)
+    if (first + last > sum.length)
         return COP_EMALFORMED;
     struct cop_buf *both = cop_buf_create((size_t)sum.length + first + between + last);
     if (!both)
@@ -83,7 +81,6 @@ int cop__beside_read(struct cop_span sum, struct cop__bytes bytes,
     memcpy(at + first + between, sum.bytes + sum.length - last, last);
     out->state = both;
     out->beside = first + between + last;
-    out->lag = bytes.data[0];
     return 0;
 }
 

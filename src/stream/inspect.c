@@ -48,9 +48,11 @@ static void digest_slot(struct cop__digest *digest, const struct cop__stream_slo
     digest_buf(digest, slot->value.state);
     for (uint32_t i = 0; i < slot->pending_count; i++) {
         const struct cop__pending *pending = cop__slot_at(slot, i);
-        cop__digest_word(digest, pending->wave << 8 | pending->lag);
+        cop__digest_word(digest, pending->wave << 1 | pending->whole);
         digest_buf(digest, pending->state);
         cop__digest_bytes(digest, cop__beside(pending).bytes, pending->beside);
+        cop__digest_word(digest, pending->value.wave);
+        digest_buf(digest, pending->value.state);
     }
 }
 
@@ -195,14 +197,19 @@ const char *cop__stream_check(const struct cop_node *node)
 
 /* ---- memory ---------------------------------------------------------------------- */
 
+static size_t bytes_of(const struct cop_buf *buf) { return buf ? buf->length : 0; }
+
 static size_t slot_bytes(const struct cop__stream_slot *slot)
 {
     size_t sum = slot->pending_capacity * sizeof *slot->pending +
                  slot->cover.capacity * sizeof(struct cop__range) +
                  slot->departed.capacity * sizeof(struct cop__gone_leaf);
-    for (uint32_t i = 0; i < slot->pending_count; i++)
-        sum += cop__slot_at(slot, i)->state->length + cop__slot_at(slot, i)->beside;
-    return sum + (slot->state ? slot->state->length : 0);
+    for (uint32_t i = 0; i < slot->pending_count; i++) {
+        const struct cop__pending *pending = cop__slot_at(slot, i);
+        sum +=
+            pending->state->length + pending->beside + bytes_of(pending->value.state);
+    }
+    return sum + bytes_of(slot->state) + bytes_of(slot->value.state);
 }
 
 static size_t stream_bytes(const struct cop__stream *stream)

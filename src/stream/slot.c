@@ -227,7 +227,7 @@ static void take_value(struct cop_node *node, struct cop__stream *stream,
         return;
     value->leaf = slot->id;
     value->incarnation = slot->incarnation;
-    value->wave = from->beside ? from->wave - from->lag : from->value.wave;
+    value->wave = from->beside ? from->wave : from->value.wave;
 }
 
 static void replace(struct cop__stream *stream, struct cop__stream_slot *slot,
@@ -275,12 +275,20 @@ static bool append(struct cop_node *node, struct cop__stream_slot *slot,
     return true;
 }
 
-/* The packets of the next wave: with those before them, or (T17, T20) instead of them. */
+/* Whether waves of it add up, or (T17, T20) the next is there instead of those before. */
+static bool adds_up(const struct cop__stream *stream,
+                    const struct cop__stream_slot *slot)
+{
+    return !stream->replaces ||
+           (slot == &stream->own && !cop__stream_is_single(stream));
+}
+
+/* The packets of the next wave: with those before them, or instead of them. */
 static void take_in(struct cop_node *node, struct cop__stream *stream,
                     const struct cop__stream_slot *slot, struct cop_buf **state,
                     struct cop_buf *with)
 {
-    if (!stream->replaces || (slot == &stream->own && !cop__stream_is_single(stream))) {
+    if (adds_up(stream, slot)) {
         cop__state_join(node, stream, state, with);
         return;
     }
@@ -300,8 +308,10 @@ static void melt(struct cop_node *node, struct cop__stream *stream,
         *pending = (struct cop__pending){0};
         return;
     }
-    /* What is behind the state has to leave before that becomes another. */
-    take_value(node, stream, slot, &last->value, last);
+    /* What is behind the state has to leave before that becomes another; what has left it already
+     * is where it belongs. */
+    if (last->beside)
+        take_value(node, stream, slot, &last->value, last);
     last->beside = 0;
     take_in(node, stream, slot, &last->state, pending->state);
     take_value(node, stream, slot, &last->value, pending);
@@ -362,7 +372,7 @@ void cop__slot_apply(struct cop_node *node, struct cop__stream *stream,
                 take_in(node, stream, slot, &slot->state, pending->state);
             if (pending->beside || pending->value.state)
                 take_value(node, stream, slot, &slot->value, pending);
-            if (sum && !node->failed && (!stream->replaces || slot == &stream->own))
+            if (sum && !node->failed && adds_up(stream, slot))
                 cop__state_join(node, stream, sum, pending->state);
         }
         cop__pending_free(pending);

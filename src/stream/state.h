@@ -96,7 +96,6 @@ struct cop__pending {
     uint64_t wave;
     struct cop_buf *state; /* a difference, or all of it */
     bool whole : 1, partial : 1, idle : 1, doubled : 1;
-    uint8_t lag;     /* of what is beside: it was given so many waves before */
     uint32_t beside; /* of a difference: so many bytes behind those of `state` (T9) */
     struct cop__lives cover;       /* of a whole one */
     struct cop__departed departed; /* the same */
@@ -133,12 +132,12 @@ struct cop__stream_slot {
 
 /* ---- beside.c: what one that carries others gave itself (T9) --------------------- */
 
-#define COP__BESIDE_HEAD 3u
+#define COP__BESIDE_HEAD 2u
 
 /* Writes COP__BESIDE_HEAD and the length of the value at most; how much it was. */
 uint32_t cop__beside_write(const struct cop_buf *sum, const struct cop_buf *value,
-                           uint8_t lag, uint8_t *out);
-/* Makes `state`, `beside` and `lag` of a wave. COP_EMALFORMED, COP_ENOMEM. */
+                           uint8_t *out);
+/* Makes `state` and `beside` of a wave. COP_EMALFORMED, COP_ENOMEM. */
 int cop__beside_read(struct cop_span sum, struct cop__bytes bytes,
                      struct cop__pending *out);
 /* Of length 0: there is nothing. */

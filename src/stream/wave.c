@@ -205,8 +205,7 @@ static uint32_t write_beside(const struct cop__stream *stream, uint8_t flags,
         length = 8;
     }
     if (flags & VALUED)
-        length += cop__beside_write(
-            said, mine, (uint8_t)(stream->wave - stream->own.wave), out + length);
+        length += cop__beside_write(said, mine, out + length);
     return length;
 }
 
@@ -259,12 +258,12 @@ static void send_wave(struct cop_node *node, struct cop__stream *stream,
     stream->silent = false;
 }
 
-/* T9: what is new of it says nothing to a parent that has not heard what was before, or that could
- * not tell of which wave it is. */
+/* T9: what is new of it says nothing to a parent that has not heard what was before, or that would
+ * take it to be of another wave. */
 static bool lacks_value(const struct cop__stream *stream, const struct cop_buf *mine)
 {
     return says_value(stream) && mine != stream->empty &&
-           (!stream->value_said || stream->wave - stream->own.wave > UINT8_MAX);
+           (!stream->value_said || stream->own.wave != stream->wave);
 }
 
 /* Up, or to the front-end. An orphan's output is subsumed by its state (T6). */

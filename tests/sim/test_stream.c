@@ -764,6 +764,36 @@ static void test_leaves_after_its_parent(void **state)
         "at 14050us leave 2\nat 14070us leave 3\n");
 }
 
+/*
+ * More waves wait than the window has, again and again, because their parent is slow, or was away:
+ * they are joined into the last of them, and what their sender gave itself is in it once. Then that
+ * dies, and leaves what it gave.
+ */
+static void test_joined_for_want_of_room(void **state)
+{
+    (void)state;
+    run("nodes 8\nshape knomial:2\nseed 40316\nviews majority\n"
+        "stream sum waves 80 window 3 gap 2ms timeout 300us lag 300us downs 5\n"
+        "at 36364us slow 4 5000us\nat 508260us crash 6\n");
+    run("nodes 16\nshape kary:2\nviews majority\n"
+        "stream sum waves 200 window 4 gap 500us\nat 20ms pause 3\nat 20ms crash 1\n"
+        "at 400ms resume 3\nat 480ms crash 7\n");
+    run("nodes 29\nshape chain\nviews majority\nstream levels params sum@1,max waves "
+        "80 "
+        "window 3 gap 100us timeout 5ms lag 300us\nat 3276us pause 26\n"
+        "at 503276us resume 26\nat 507352us crash 27\n");
+}
+
+/* The root has the next view before who waited with what the one that left had said: its output is
+ * complete, and has that a moment later. */
+static void test_departed_a_moment_later(void **state)
+{
+    (void)state;
+    run("nodes 11\nshape radix:2\nviews majority\n"
+        "stream sum waves 200 window 2 gap 100us lag 300us leaves\nat 2880us pause 10\n"
+        "at 6601us crash 4\nat 277739us leave 10\nliveness\n");
+}
+
 /* ---- the checkers can fail ------------------------------------------------------- */
 
 static bool lie_about_state, lie_about_completeness, lie_about_down;
@@ -870,6 +900,8 @@ int main(void)
         cmocka_unit_test(test_younger_waits_for_the_elder),
         cmocka_unit_test(test_opened_while_it_is_between_two),
         cmocka_unit_test(test_leaves_after_its_parent),
+        cmocka_unit_test(test_joined_for_want_of_room),
+        cmocka_unit_test(test_departed_a_moment_later),
         cmocka_unit_test(test_checkers_fail),
         cmocka_unit_test(test_swarm),
     };
