@@ -400,8 +400,8 @@ static void sum_row(const struct sample *samples, uint32_t count, double *scratc
         row->stages_ns[stage] = sum_column(samples, count, (struct column){stage, -1},
                                            scratch, &row->total_p99_ns);
     for (int floor = 0; floor < TS_FLOORS; floor++) {
-        row->floors_ns[floor] =
-            sum_column(samples, count, (struct column){-1, floor}, scratch, NULL);
+        row->floors_ns[floor] = sum_column(samples, count, (struct column){-1, floor},
+                                           scratch, &row->floors_p99_ns[floor]);
         row->stable_over[floor] = sum_column(
             samples, count, (struct column){TS_STABLE, floor}, scratch, NULL);
         row->total_over[floor] =

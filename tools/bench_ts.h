@@ -64,7 +64,7 @@ struct ts_row {
     struct summary stages_ns[TS_STAGES];
     struct summary floors_ns[TS_FLOORS];
     struct summary stable_over[TS_FLOORS], total_over[TS_FLOORS];
-    double total_p99_ns, total_p99_over[TS_FLOORS];
+    double total_p99_ns, total_p99_over[TS_FLOORS], floors_p99_ns[TS_FLOORS];
 };
 
 struct ts_result {
