@@ -79,6 +79,11 @@ static uint64_t key_of(const struct cop_node *node, const struct cop__network *n
     return (minus << 20) / weigh(tree, node->rank, other);
 }
 
+/*
+ * Who is below me cannot take me in. But the root is below nobody (T10): it may have left whom I carry
+ * without my having heard of it, and if that waits for others it tells me only when they have come,
+ * which may be when I have a parent.
+ */
 static bool may_adopt(const struct cop_node *node, const struct cop__network *network,
                       cop_id id)
 {
@@ -86,7 +91,8 @@ static bool may_adopt(const struct cop_node *node, const struct cop__network *ne
     return id != node->self && cop_view_has(node->view, id, life) &&
            !cop__roster_is_suspect(node, id) &&
            !cop__rankset_has(&network->tried, id) && !cop__network_child(network, id) &&
-           cop__lives_find(&network->streams[0]->cover, id) == 0;
+           (id == cop_view_root(node->view) ||
+            cop__lives_find(&network->streams[0]->cover, id) == 0);
 }
 
 /* The heir, unless it is out of the question; otherwise drawn. */

@@ -784,6 +784,17 @@ static void test_joined_for_want_of_room(void **state)
         "at 503276us resume 26\nat 507352us crash 27\n");
 }
 
+/* 6 carries all others when 1 becomes the root and leaves 5, which is below 6. That stays covered for 6,
+ * because those between wait for others: it asks 1 all the same. */
+static void test_the_root_is_below_nobody(void **state)
+{
+    (void)state;
+    run("nodes 8\nshape knomial:3\nseed 40405\nviews majority\nstart 8\n"
+        "stream sum waves 50 window 4 gap 160us lag 79476ns timeout 80065ns front 0 "
+        "leaves single\nnet constant 10us jitter 40us\nat 69us pause 6\n"
+        "at 330us report 0 about 6\ncrash 0 after-send 38\nliveness\n");
+}
+
 /* The root has the next view before who waited with what the one that left had said: its output is
  * complete, and has that a moment later. */
 static void test_departed_a_moment_later(void **state)
@@ -901,6 +912,7 @@ int main(void)
         cmocka_unit_test(test_opened_while_it_is_between_two),
         cmocka_unit_test(test_leaves_after_its_parent),
         cmocka_unit_test(test_joined_for_want_of_room),
+        cmocka_unit_test(test_the_root_is_below_nobody),
         cmocka_unit_test(test_departed_a_moment_later),
         cmocka_unit_test(test_checkers_fail),
         cmocka_unit_test(test_swarm),
