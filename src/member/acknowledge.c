@@ -56,7 +56,8 @@ static struct cop_view *read_world(struct cop_node *node, cop_id initiator,
     if (read_head(&reader, &head))
         return NULL;
     const struct cop_view *base = cop__member_find_view(node, head.base);
-    if (!base)
+    /* Only a member of what it changes proposes. */
+    if (!base || !cop_view_has(base, initiator, incarnation))
         return NULL;
     int error = cop__delta_read(&reader, &delta);
     if (error) {

@@ -228,7 +228,9 @@ static void learn_from(struct cop_node *node, const struct cop_view *base,
     cop__member_see_epoch(node, ack->installed.epoch);
     for (uint32_t i = 0; i < ack->prior_count; i++)
         cop__member_see_epoch(node, ack->priors[i].ballot.epoch);
-    if (ack->installed.epoch == 0)
+    if (ack->installed.epoch == 0 ||
+        !cop__member_is_credible(ack->installed.epoch, cop_view_epoch(node->view),
+                                 COP__EPOCHS_AHEAD))
         return;
     struct cop_view *installed;
     int error = cop__view_derive(base, &ack->installed, &ack->delta, &installed);

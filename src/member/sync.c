@@ -327,6 +327,13 @@ void cop__on_whole(struct cop_node *node, const struct cop_frame *frame)
         cop__fail(node, error);
         return;
     }
+    /* After the last epoch there could be no other: no view would ever change again. */
+    if (error == 0 &&
+        !cop__member_is_credible(cop_view_epoch(view), cop_view_epoch(node->view),
+                                 COP__EPOCHS_AHEAD)) {
+        cop_view_unref(view);
+        error = COP_EMALFORMED;
+    }
     if (error) {
         COP__COUNT(node, ignored_malformed);
         return;

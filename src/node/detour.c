@@ -171,7 +171,11 @@ static void take_in(struct cop_node *node, const struct cop_frame *outer,
                     const struct cop_header *header, struct cop__bytes payload)
 {
     struct cop_frame frame = {.header = *header};
-    if (header->sender == outer->header.sender) {
+    /* Who is not in the view has nothing to say but that it wants to be: or I would answer, and
+     * keep the answers for, as many as somebody makes up. */
+    if (header->sender == outer->header.sender || header->sender >= COP_MEMBERS_MAX ||
+        (header->kind != COP__KIND_JOIN &&
+         cop_view_rank(node->view, header->sender) == COP_RANK_NONE)) {
         COP__COUNT(node, ignored_stranger);
         return;
     }

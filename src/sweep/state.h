@@ -148,6 +148,11 @@ bool cop__sweep_concerns(const struct cop_node *node, const struct cop__sweep *s
                          cop_rank rank);
 void cop__sweep_send(struct cop_node *node, const struct cop__sweep *sweep, cop_rank to,
                      enum cop__kind kind, struct cop_buf *payload);
+/* Whether sweeps of this life are taken up here, and whether one may be so large. */
+bool cop__sweep_may_begin(const struct cop_node *node, cop_id initiator,
+                          cop_incarnation incarnation, bool has_world);
+bool cop__sweep_is_too_large(const struct cop_node *node, const struct cop_tree *tree,
+                             bool has_world);
 bool cop__sweep_life_is_over(const struct cop_node *node, cop_id initiator,
                              cop_incarnation incarnation);
 

@@ -155,13 +155,10 @@ static void end_marked(struct cop_node *node, cop_id initiator,
 /* Takes in a mark; NULL if that life of the initiator is over, or it is nonsense. */
 static struct cop__origin *hear_mark(struct cop_node *node, cop_id initiator,
                                      cop_incarnation incarnation, uint64_t sequence,
-                                     uint64_t mark)
+                                     uint64_t mark, bool has_world)
 {
-    bool known = cop__has_views(node)
-                     ? initiator < COP_MEMBERS_MAX
-                     : cop_view_rank(node->view, initiator) != COP_RANK_NONE;
-    if (!known || sequence == 0 ||
-        (sequence > mark && sequence - mark > COP__SWEEP_WINDOW)) {
+    if (!cop__sweep_may_begin(node, initiator, incarnation, has_world) ||
+        sequence == 0 || (sequence > mark && sequence - mark > COP__SWEEP_WINDOW)) {
         COP__COUNT(node, ignored_malformed);
         return NULL;
     }
@@ -188,7 +185,8 @@ struct cop__sweep *cop__sweep_hear_of(struct cop_node *node, cop_id initiator,
                                       uint64_t mark)
 {
     struct cop__origin *origin =
-        hear_mark(node, initiator, incarnation, sequence, mark);
+        hear_mark(node, initiator, incarnation, sequence, mark,
+                  cop__sweep_find(node, initiator, incarnation, sequence) != NULL);
     if (!origin)
         return NULL;
     struct cop__sweep *sweep = cop__sweep_find(node, initiator, incarnation, sequence);
@@ -436,12 +434,19 @@ static cop_rank asked_rank(const struct cop_tree *tree, const struct cop__roll *
     return id < tree->n ? id : COP_RANK_NONE;
 }
 
+static bool brings_world(const struct cop_node *node,
+                         const struct cop__msg_ask *message)
+{
+    return node->stack->protocols[message->protocol]->world != NULL;
+}
+
 /* True if it is not a question that I can be asked, or not by one above me. */
 static bool ignore_ask(struct cop_node *node, const struct cop__msg_ask *message,
                        cop_rank sender, cop_rank self, const struct cop_tree *tree)
 {
     if (message->members != tree->n || tree->n > COP_MEMBERS_MAX ||
         tree->root >= tree->n || self >= tree->n || cop_tree_check(tree) ||
+        cop__sweep_is_too_large(node, tree, brings_world(node, message)) ||
         message->left_ns > COP__SWEEP_TIMEOUT_MAX ||
         message->hop_ns > COP__SWEEP_TIMEOUT_MAX) {
         COP__COUNT(node, ignored_malformed);
@@ -545,9 +550,10 @@ static void take_question(struct cop_node *node, const struct cop_frame *frame,
         ignore_ask(node, message, sender, asked_rank(&tree, roll, node->self), &tree))
         return;
     struct cop__origin *origin =
-        is_heard ? cop__origin_get(node, message->initiator, message->incarnation)
-                 : hear_mark(node, message->initiator, message->incarnation,
-                             message->sequence, message->mark);
+        is_heard
+            ? cop__origin_get(node, message->initiator, message->incarnation)
+            : hear_mark(node, message->initiator, message->incarnation,
+                        message->sequence, message->mark, brings_world(node, message));
     if (!origin)
         return;
     struct cop__sweep *sweep = cop__sweep_find(node, message->initiator,
@@ -603,7 +609,7 @@ static bool is_over(struct cop_node *node, const struct cop_frame *frame,
 {
     const struct cop__origin *origin =
         hear_mark(node, message->initiator, message->incarnation, message->sequence,
-                  message->mark);
+                  message->mark, brings_world(node, message));
     if (!origin)
         return true;
     if (!cop__origin_is_over(origin, message->sequence) && message->left_ns > 0)

@@ -89,3 +89,39 @@ struct cop_view *cop__sweep_world(const struct cop__sweep *sweep)
 {
     return sweep->world;
 }
+
+/* ---- what somebody says of its own ------------------------------------------------ */
+
+/*
+ * Where views change a life begins sweeps here if it is in my view, for what is of a later one waits
+ * until I have that; or if it brings a world, of which whoever reads it looks whether the life is in its
+ * base. Anybody else could have as many sweeps, and lives, as it likes.
+ */
+bool cop__sweep_may_begin(const struct cop_node *node, cop_id initiator,
+                          cop_incarnation incarnation, bool has_world)
+{
+    if (!cop__has_views(node))
+        return cop_view_rank(node->view, initiator) != COP_RANK_NONE;
+    return initiator < COP_MEMBERS_MAX &&
+           (has_world || initiator == node->self ||
+            cop_view_has(node->view, initiator, incarnation) ||
+            cop__sweep_life_is_over(node, initiator, incarnation));
+}
+
+/*
+ * Places are never taken back, so nobody whose view I know has more than I. Whoever proposes a world
+ * uses the shape of all (V4), and how many places it has is compared with the proposal. Otherwise a few
+ * bytes would make me walk 2^24 places.
+ */
+bool cop__sweep_is_too_large(const struct cop_node *node, const struct cop_tree *tree,
+                             bool has_world)
+{
+    const struct cop_shape *own = cop_view_shape(node->view);
+    if (!cop__has_views(node))
+        return false;
+    if (!has_world)
+        return tree->n > cop_view_slots(node->view);
+    return tree->shape.kind != own->kind || tree->shape.k != own->k ||
+           tree->shape.inner != own->inner ||
+           tree->n > (uint64_t)cop_view_slots(node->view) + 2 * COP__HOLES_MAX;
+}

@@ -54,6 +54,21 @@ static void relay(struct solo *solo, cop_id via, cop_id from, cop_id to)
               wrap(from, to, COP__KIND_SYNC, sync_of(solo->now + 9)));
 }
 
+/* Of those whom nobody knows only that they want to be let in: all else would be answered, and
+ * the answers kept, for as many as somebody makes up. */
+static void test_strangers_do_not_speak_through_others(void **state)
+{
+    (void)state;
+    struct solo *solo = create();
+    for (cop_id id = 7; id < 50; id++)
+        relay(solo, VIA, id, 1);
+    relay(solo, VIA, COP_MEMBERS_MAX, 1);
+    assert_int_equal(solo->stats.ignored_stranger, 44);
+    assert_int_equal(solo_sent(solo, COP__KIND_RELAY, VIA), 0);
+    assert_int_equal(solo_sent(solo, COP__KIND_SYNC, COP_ID_NONE), 0);
+    solo_destroy(solo);
+}
+
 /* The frame inside the i-th RELAY that was sent. */
 static struct cop_header inside(const struct solo *solo, uint32_t i)
 {
@@ -241,6 +256,7 @@ static void test_every_allocation_can_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_strangers_do_not_speak_through_others),
         cmocka_unit_test(test_an_answer_goes_back_the_same_way),
         cmocka_unit_test(test_a_straight_word_ends_it),
         cmocka_unit_test(test_a_connection_ends_it),

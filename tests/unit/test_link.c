@@ -302,6 +302,12 @@ static void nonsense_is_cut(void **state)
 static void pieces_that_do_not_fit_are_cut(void **state)
 {
     (void)state;
+    /* Of another major version nobody knows how long it is. */
+    struct ends *odd = ends_create();
+    put_record(odd, COP__RECORD_PIECE, 0, COP__HEADER_SIZE + 20);
+    put_header(odd, COP__KIND_DATA, 40);
+    odd->bytes[COP__RECORD_SIZE + 2]++;
+    assert_int_equal(try_bytes(odd), COP_EVERSION);
     /* The last one leaves something missing. */
     struct ends *ends = ends_create();
     put_record(ends, COP__RECORD_PIECE, COP__RECORD_LAST, COP__HEADER_SIZE + 20);
@@ -498,6 +504,9 @@ static void only_members_are_admitted(void **state)
     assert_int_equal(hello(&other, 2, &b), COP__REFUSE_CLUSTER);
     other = a;
     other.incarnation = 0;
+    assert_int_equal(hello(&other, 2, &b), COP__REFUSE_GARBAGE);
+    /* Whoever gets the id next could not have a later one. */
+    other.incarnation = UINT64_MAX - 1;
     assert_int_equal(hello(&other, 2, &b), COP__REFUSE_GARBAGE);
 }
 

@@ -410,6 +410,7 @@ static void the_node_hears_of_the_backlog(void **state)
         struct world *world = world_create(families[i]);
         struct side *a = world_open(world, 0, 3);
         world_open(world, 1, 4);
+        a->known[1] = 4; /* of whom nobody knows less is kept */
         side_send(a, 1, COP__KIND_NEWS, 3, 1 << 20);
         cop__peers_flush(a->peers);
         assert_int_equal(a->chokes, 0);
@@ -423,6 +424,23 @@ static void the_node_hears_of_the_backlog(void **state)
         assert_int_equal(a->stats.backlog_bytes, 0);
         world_destroy(world);
     }
+}
+
+/* For whom nobody knows less is kept, and what is kept for one that is not there is forgotten. */
+static void little_is_kept_for_strangers(void **state)
+{
+    (void)state;
+    struct world *world = world_create(AF_UNIX);
+    struct side *a = world_open(world, 0, 3);
+    a->known[1] = 4;
+    for (cop_id id = 1; id <= 2; id++) {
+        uint64_t before = a->stats.dropped_frames;
+        close(world_listen(world, id == 1 ? "1" : "2", &world->addresses[id]));
+        for (int i = 0; i < 8; i++)
+            side_send(a, id, COP__KIND_NEWS, 1, 1 << 20);
+        assert_int_equal(a->stats.dropped_frames > before, id == 2);
+    }
+    world_destroy(world);
 }
 
 /* Who takes nothing is given up when too much has piled up, and may not go on as if nothing
@@ -485,6 +503,7 @@ int main(void)
         cmocka_unit_test(no_descriptor_to_connect_with),
         cmocka_unit_test(only_what_nobody_needs_ages),
         cmocka_unit_test(the_node_hears_of_the_backlog),
+        cmocka_unit_test(little_is_kept_for_strangers),
         cmocka_unit_test(too_much_for_one_is_an_end),
         cmocka_unit_test(unknown_kinds_are_skipped),
     };

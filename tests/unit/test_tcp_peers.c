@@ -473,6 +473,27 @@ static void who_may_be_starting_is_awaited(void **state)
     }
 }
 
+/* Somebody called under an id that nobody had, as a later life than whoever gets it will have. */
+static void what_strangers_said_binds_nobody(void **state)
+{
+    (void)state;
+    FOR_FAMILIES(i)
+    {
+        struct world *world = world_create(families[i]);
+        struct side *a = world_open(world, 0, 3), *b = world_open(world, 1, 1000);
+        assert_int_equal(cop__peers_keep(b->peers, 0), 0);
+        world_until_count(world, &a->ups[1], 1);
+        assert_int_equal(a->lives[1], 1000);
+        world_crash(b);
+        world_until(world, first_is_down, world);
+        b = world_open(world, 1, 4);
+        assert_int_equal(cop__peers_keep(b->peers, 0), 0);
+        world_until_count(world, &a->ups[1], 2);
+        assert_int_equal(a->lives[1], 4);
+        world_destroy(world);
+    }
+}
+
 static void a_missing_path_or_address_is_refused(void **state)
 {
     (void)state;
@@ -734,6 +755,7 @@ int main(void)
         cmocka_unit_test(who_was_refused_just_now_is_not_asked_again),
         cmocka_unit_test(the_next_life_is_looked_for),
         cmocka_unit_test(who_may_be_starting_is_awaited),
+        cmocka_unit_test(what_strangers_said_binds_nobody),
         cmocka_unit_test(a_missing_path_or_address_is_refused),
         cmocka_unit_test(no_answer_is_silence),
         cmocka_unit_test(a_crash_is_closed_then_refused),

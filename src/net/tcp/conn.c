@@ -117,7 +117,9 @@ void cop__conn_discard(struct cop__conn *conn)
 static struct cop__peer *detach(struct cop__conn *conn)
 {
     struct cop__peer *peer = conn->peer;
+    const struct cop__peers_config *config = &peer->peers->config;
     peer->open = NULL;
+    peer->is_hearsay = config->known(config->context, peer->id) == 0;
     cop__session_break(&peer->acquaintance.session);
     peer->failures = conn->has_progress ? 0 : peer->failures + 1;
     cop__conn_close(conn);
@@ -272,6 +274,7 @@ static void open_conn(struct cop__conn *conn, struct cop__peer *peer)
     cop__link_open(&conn->link, &peer->acquaintance.session);
     cop__session_told(&peer->acquaintance.session);
     peer->open = conn;
+    peer->is_hearsay = false;
     peer->refused = 0; /* it is there */
     cop__peer_mark_dirty(peer);
     cop__conn_review(conn);
@@ -326,6 +329,12 @@ static enum cop__refusal admit(struct cop__conn *conn, const struct cop__item *i
     if (conn->state != COP__CONN_STRANGER)
         return COP__REFUSE_STALE;
     cop_incarnation known = config->known(config->context, greeting.sender);
+    /* What somebody said who is gone, of an id that nobody had, binds nobody. */
+    if (peer->is_hearsay && !peer->open && !peer->attempt &&
+        greeting.incarnation < peer->acquaintance.session.incarnation) {
+        cop__session_meet(&peer->acquaintance.session, 0);
+        peer->acquaintance.attempts_heard = 0;
+    }
     refusal = cop__hello_admit(&config->identity, &peer->acquaintance, known,
                                attempt_of(peer), &greeting);
     if (refusal == COP__REFUSE_NONE)

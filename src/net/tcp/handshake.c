@@ -157,8 +157,11 @@ static enum cop__refusal judge_hello(const struct cop__identity *identity,
                         : cop_view_rank(identity->view, hello->sender) != COP_RANK_NONE;
     if (!is_known)
         return COP__REFUSE_STRANGER;
-    /* Zero stands for "not known" and is nobody's incarnation. */
-    return hello->incarnation == 0 ? COP__REFUSE_GARBAGE : COP__REFUSE_NONE;
+    /* Zero stands for "not known" and is nobody's incarnation; and the last ones could not be
+     * exceeded by whoever has the id. */
+    return hello->incarnation == 0 || hello->incarnation >= UINT64_MAX - 1
+               ? COP__REFUSE_GARBAGE
+               : COP__REFUSE_NONE;
 }
 
 enum cop__refusal cop__hello_judge(const struct cop__identity *identity,

@@ -148,7 +148,8 @@ static int start_frame(const struct cop__link *link, struct cop__parser *parser,
     struct cop_header header = {.length = UINT32_MAX};
     int error = cop__header_decode(head, &header);
     parser->left -= COP__HEADER_SIZE;
-    bool can_skip = error == COP_EKIND || error == COP_EVERSION;
+    bool can_skip =
+        (error == COP_EKIND || error == COP_EVERSION) && header.length != UINT32_MAX;
     if ((error != 0 && !can_skip) || !fits(parser, &header))
         return error != 0 ? error : COP_EMALFORMED;
     if (!link->session && (error != 0 || !is_command(parser, &header)))

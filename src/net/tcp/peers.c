@@ -11,6 +11,9 @@
 
 /* Counts that nothing else carries are told after one to two of these. */
 #define TELL_EVERY (100 * COP_MSEC)
+/* So much is kept for one whom no view has, and for all of them that are not there. */
+#define UNKNOWN_KEPT_MAX (UINT64_C(4) << 20)
+#define ABSENT_KEPT_MAX (UINT64_C(64) << 20)
 
 /* ---- the table ------------------------------------------------------------------- */
 
@@ -37,13 +40,12 @@ static void destroy_peer(struct cop__peer *peer)
     free(peer);
 }
 
-/* It has gone, nothing is owed to it, and nobody knows it. */
+/* It has gone, and nobody knows it: what is kept for it is kept for nobody. */
 static bool is_forgotten(const struct cop__peer *peer)
 {
     const struct cop__peers_config *config = &peer->peers->config;
     return !peer->open && !peer->attempt && !cop__alarm_is_set(&peer->again) &&
            !cop__peer_is_wanted(peer) && !peer->is_dirty && !peer->is_wanted &&
-           !cop__session_is_owing(&peer->acquaintance.session) &&
            config->known(config->context, peer->id) == 0;
 }
 
@@ -66,12 +68,14 @@ COP__COLD static void forget_some(struct cop__peers *peers)
     while (gone) {
         struct cop__peer *next = gone->next_dirty;
         cop__map_remove(&peers->table, gone->id);
+        peers->absent_bytes -= gone->absent;
         destroy_peer(gone);
         gone = next;
     }
     peers->forget_at = 2 * peers->table.count;
     if (peers->forget_at < peers->config.acquaintances_max)
         peers->forget_at = peers->config.acquaintances_max;
+    peers->forget_bytes = peers->absent_bytes + ABSENT_KEPT_MAX;
 }
 
 static void finish(struct cop__peers *peers)
@@ -139,6 +143,10 @@ void cop__peer_weigh(struct cop__peer *peer)
         backlog += cop__stream_backlog(&peer->open->stream);
     peer->peers->config.stats->backlog_bytes += backlog - peer->backlog;
     peer->backlog = backlog;
+    uint64_t absent =
+        is_trying ? 0 : sizeof *peer + peer->acquaintance.session.kept_bytes;
+    peer->peers->absent_bytes += absent - peer->absent;
+    peer->absent = absent;
 }
 
 static void check_backlog(struct cop__peers *peers)
@@ -312,7 +320,8 @@ void cop__peers_flush(struct cop__peers *peers)
     }
     mind_heard(peers);
     /* Here, where nobody has one of them in hand. */
-    if (peers->table.count >= peers->forget_at)
+    if (peers->table.count >= peers->forget_at ||
+        peers->absent_bytes >= peers->forget_bytes)
         forget_some(peers);
 }
 
@@ -364,6 +373,9 @@ int cop__peers_send(struct cop__peers *peers, cop_id id, const struct cop_frame 
     COP_ASSERT(frame->header.length == (frame->payload ? frame->payload->length : 0));
     cop__conn_face(peer->open);
     follow(peer, frame->header.receiver_incarnation);
+    if (peer->acquaintance.session.kept_bytes > UNKNOWN_KEPT_MAX &&
+        peers->config.known(peers->config.context, id) == 0)
+        peer->acquaintance.session.lost = true; /* as if it had been too much */
     int error = cop__session_push(&peer->acquaintance.session,
                                   is_bulk ? COP__LANE_BULK : COP__LANE_CONTROL, frame);
     if (error == COP_ELOST) {
@@ -521,6 +533,7 @@ int cop__peers_create(const struct cop__peers_config *config, struct cop__peers 
     }
     peers->config = *config;
     peers->forget_at = config->acquaintances_max;
+    peers->forget_bytes = ABSENT_KEPT_MAX;
     cop__map_init(&peers->table);
     cop__alarm_init(&peers->tell, on_tell);
     peers->dirty_end = &peers->dirty;

@@ -448,7 +448,12 @@ static bool decrypt_some(struct cop__stream *stream, struct cop__bytes *in)
     struct cop__stream_base *base = stream->base;
     ssize_t got = cop__channel_read(stream->channel, in, base->plain,
                                     sizeof base->plain, &base->out);
-    int error = post(stream);
+    /* What OpenSSL says by itself is an answer (to KeyUpdate): who does not read answers gets no
+     * more of them kept. Honest members never ask. */
+    bool is_deaf = base->out.used > 0 && stream->pending;
+    int error = is_deaf ? UV_ENOBUFS : post(stream);
+    if (is_deaf)
+        base->out.used = 0;
     if (got < 0 || error != 0)
         end(stream, got < 0 ? error_of(got) : error);
     else if (got > 0)

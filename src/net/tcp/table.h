@@ -55,6 +55,8 @@ struct cop__peer {
     bool keep;
     bool is_warm; /* held in reserve (warm.h) */
     bool is_dirty, is_wanted;
+    bool
+        is_hearsay; /* nobody but itself ever spoke of the life that we met, and it has gone */
     bool is_courteous; /* `again` is set to let the other side come first */
     uint32_t
         failures; /* connections and attempts in a row that were good for nothing */
@@ -67,6 +69,7 @@ struct cop__peer {
     cop_time refused;  /* when its address last said that nobody is there */
     cop_incarnation refused_life; /* whom we knew to be there then */
     uint64_t backlog;             /* its share of the statistics */
+    uint64_t absent;              /* and of what is kept for those who are not there */
     struct cop__peer *next_dirty, *next_wanted;
     struct cop__acquaintance acquaintance;
 };
@@ -75,6 +78,8 @@ struct cop__peers {
     struct cop__peers_config config;
     struct cop__map table;
     uint32_t forget_at; /* with so many, those whom nobody knows are forgotten */
+    uint64_t absent_bytes,
+        forget_bytes; /* kept for those who are not there; and so much of it */
     struct cop__peer *dirty, **dirty_end;   /* something is to be written */
     struct cop__peer *wanted, **wanted_end; /* a connection is to be made */
     struct cop__conn *heard; /* has brought frames since the last flush */
