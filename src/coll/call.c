@@ -523,6 +523,8 @@ COP__APART static int unregister(struct cop_node *node, uint64_t id)
             cop__bulk_unserve(node, call);
             fail_here(node, call, COP_ENOENT, COP_PHASE_SERVICE, false);
         }
+        /* Nor is who takes its number told of what it never began. */
+        call->silent = true;
         cop__call_settle(node, call);
     }
     cop__calls_leave(node);

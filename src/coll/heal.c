@@ -109,24 +109,6 @@ static struct cop_buf *make_record(const struct cop_node *node,
     return record;
 }
 
-void cop__heal_contribute(struct cop_node *node, struct cop__call *call,
-                          const struct cop__fault *fault, struct cop__bytes reply)
-{
-    struct cop__sweep *sweep = call->sweep;
-    const struct cop__head *head = &call->head;
-    struct cop_buf *record =
-        fault ? cop__verdict_fault(head->op, head->argument, call->lowest, fault)
-              : make_record(node, call, reply);
-    if (!record)
-        cop__fail(node, COP_ENOMEM);
-    else if (fault && fault->tree)
-        cop__sweep_refuse(node, sweep, record);
-    else
-        cop__sweep_contribute(node, sweep, record);
-}
-
-/* ---- hearing of others ----------------------------------------------------------- */
-
 static void on_strict(struct cop_node *node, struct cop__node_timer *timer)
 {
     struct cop__call *call = (struct cop__call *)(void *)timer;
@@ -153,6 +135,32 @@ static void note_faults(struct cop_node *node, struct cop__call *call,
         cop__timer_set(node, &call->timer, node->now);
     }
 }
+
+void cop__heal_contribute(struct cop_node *node, struct cop__call *call,
+                          const struct cop__fault *fault, struct cop__bytes reply)
+{
+    struct cop__sweep *sweep = call->sweep;
+    const struct cop__head *head = &call->head;
+    struct cop_buf *record =
+        fault ? cop__verdict_fault(head->op, head->argument, call->lowest, fault)
+              : make_record(node, call, reply);
+    struct cop__verdict own;
+    if (!record) {
+        cop__fail(node, COP_ENOMEM);
+        return;
+    }
+    /* What the root itself refuses nobody below it is asked either. */
+    if (fault && call->is_root &&
+        cop__verdict_decode((struct cop__bytes){record->data, record->length}, &own) ==
+            0)
+        note_faults(node, call, &own);
+    if (fault && fault->tree)
+        cop__sweep_refuse(node, sweep, record);
+    else
+        cop__sweep_contribute(node, sweep, record);
+}
+
+/* ---- hearing of others ----------------------------------------------------------- */
 
 /* What a record says of the one who sent it. */
 static struct cop__fault fault_of(const struct cop__verdict *record, cop_rank rank)

@@ -430,7 +430,9 @@ static void take_last(struct cop_node *node, struct cop__call *call,
     call->owed--;
     cop__unwatch(node, id);
     cop__bulk_release(call, id);
-    cop__trip_measure(node, id, took > spent_ns ? took - spent_ns : 0);
+    /* An answer that is taken too late, and was not given up, shows that I was stopped. */
+    if (branch->deadline > node->now)
+        cop__trip_measure(node, id, took > spent_ns ? took - spent_ns : 0);
     for (uint32_t i = 0; i < record->faults.count; i++) {
         struct cop__fault fault = cop__fault_at(record->faults, i);
         if (fault.first <= branch->rank && branch->rank <= fault.last)

@@ -209,6 +209,9 @@ COP__APART int cop__coll_start(struct cop_node *node, const struct cop_request *
 {
     struct cop_ranks excluded = {0};
     int error = kind == CALL_RUN ? check_bcast(node, request, base) : 0;
+    /* Who is not in the view yet has no place in any tree. */
+    if (!error && !cop_view_has(node->view, node->self, node->incarnation))
+        error = COP_ESTATE;
     if (error)
         return error;
     bool last = kind == CALL_END ||

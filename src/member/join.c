@@ -443,6 +443,8 @@ void cop__member_ask_to_join(struct cop_node *node)
     if (is_new) {
         member->target = COP_ID_NONE;
         member->attempts = 0;
+    } else if (!is_lost) {
+        member->attempts++; /* who is lost is passed over, and has cost no time */
     }
     member->target = next_target(node);
     if (member->target == COP_ID_NONE && !is_hopeless(node))
@@ -454,7 +456,6 @@ void cop__member_ask_to_join(struct cop_node *node)
     member->alone_until = 0;
     member->asked_for = cop_view_epoch(node->view);
     uint32_t doublings = member->attempts < 5 ? member->attempts : 5;
-    member->attempts++;
     member->join_again = node->now + (COP__JOIN_AGAIN << doublings);
     cop__member_wake_at(node, member->join_again);
     send_join(node, member->target);

@@ -169,11 +169,35 @@ static uint32_t group_of(const struct state *state, struct cop_sim *sim, cop_id 
     return 0;
 }
 
+/* Whom a call over the view is about: who is in that of its root now, whatever comes later. Its number
+ * among the groups, + 1; 0: everybody there is, or there is no memory. */
+static uint32_t note_view(struct state *state, struct cop_sim *sim, cop_id node)
+{
+    const struct cop_view *view = cop_node_view(cop_sim_node(sim, node));
+    uint8_t *has = calloc(cop_sim_nodes(sim), 1);
+    struct group *made =
+        has ? cop__sim_grow(sim, (void **)&state->groups, &state->group_count,
+                            &state->group_capacity, sizeof(*made))
+            : NULL;
+    if (!made) {
+        free(has);
+        return 0;
+    }
+    *made = (struct group){
+        .node = node, .born = UINT64_MAX, .has = has, .size = cop_view_size(view)};
+    for (cop_id id = cop_view_next(view, COP_ID_NONE); id != COP_ID_NONE;
+         id = cop_view_next(view, id))
+        has[id] = 1;
+    return state->group_count;
+}
+
 static void note_cast(struct state *state, struct cop_sim *sim, cop_id node,
                       const struct cop_request *request)
 {
     const struct cop_coll *coll = request->coll;
     struct cop__job job = {0};
+    bool is_of_view = cop__sim_has_views(sim) && coll->group == COP_GROUP_ALL &&
+                      request->kind == COP_REQUEST_BCAST;
     struct cast *cast = cop__sim_grow(sim, (void **)&state->casts, &state->cast_count,
                                       &state->cast_capacity, sizeof(*cast));
     if (!cast)
@@ -188,7 +212,8 @@ static void note_cast(struct state *state, struct cop_sim *sim, cop_id node,
         .timeout_ns = request->timeout_ns,
         .flags = coll->flags,
         .mischief = job.mischief,
-        .group = group_of(state, sim, node, coll->group),
+        .group = is_of_view ? note_view(state, sim, node)
+                            : group_of(state, sim, node, coll->group),
         .settled = cop_sim_is_settled(sim),
         .other = request->kind != COP_REQUEST_BCAST,
     };
@@ -424,7 +449,8 @@ static void check_failure(struct cop_sim *sim, const struct cast *cast,
         !cop__service_errs(sim, &job, failure->at, COP_SIM_REFUSES))
         cop_sim_fail(sim, NAME, "%llu: %u did not refuse", token,
                      (unsigned)failure->at);
-    if (failure->phase == COP_PHASE_GROUP && blameless)
+    /* Who has another view does not know a plain call over that of its root. */
+    if (failure->phase == COP_PHASE_GROUP && blameless && !cop__sim_has_views(sim))
         cop_sim_fail(sim, NAME, "%llu: %u does not know the group, and never crashed",
                      token, (unsigned)id);
     if (failure->phase == COP_PHASE_GROUP && heal && !(cast->flags & COP_BCAST_ALIVE))

@@ -72,6 +72,7 @@ struct cop__sweep {
     struct cop_ranks leaves;
     struct cop_dead outside; /* a view on them */
     struct cop_view *world;  /* who takes part, if it brought that along; or NULL */
+    struct cop_view *about;  /* at the initiator: the view that it is about; or NULL */
     struct cop__roll *roll;  /* whom it is about; NULL: everybody, by id */
     void *user;              /* of the protocol */
     cop_epoch epoch;         /* of the initiator's view when it began */

@@ -48,6 +48,7 @@ static void free_sweep(struct cop__sweeps *sweeps, struct cop__sweep *sweep)
     cop_buf_unref(sweep->request);
     cop_buf_unref(sweep->outcome);
     cop_view_unref(sweep->world);
+    cop_view_unref(sweep->about);
     cop__roll_unref(sweep->roll);
     if (sweeps->spare || sweep->child_capacity > SPARE_MAX ||
         sweep->part_capacity > SPARE_MAX)
@@ -386,6 +387,8 @@ int cop__sweep_start(struct cop_node *node, const struct cop__sweep_options *opt
         cop__fail(node, COP_ENOMEM);
         return COP_ENOMEM;
     }
+    if (!options->world && !options->roll)
+        sweep->about = cop_view_ref(node->view);
     sweep->initiator = node->self;
     sweep->incarnation = node->incarnation;
     sweep->sequence = ++sweeps->sequence;

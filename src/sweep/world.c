@@ -50,6 +50,10 @@ bool cop__sweep_concerns(const struct cop_node *node, const struct cop__sweep *s
         return takes_part_in(sweep->world, rank, &entry);
     if (sweep->roll)
         return true; /* whoever is on the list was asked for */
+    /* Of one who left and came back, or came and left, the view of today does not say it. */
+    if (sweep->about)
+        return cop__view_entry(sweep->about, rank, &entry) &&
+               entry.presence == COP_PRESENT;
     if (!cop__view_entry(node->view, rank, &entry))
         return false;
     return (entry.presence == COP_PRESENT) == (entry.since <= sweep->epoch);

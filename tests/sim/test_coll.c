@@ -480,6 +480,28 @@ static void test_scripts_print(void **state)
     assert_in_range(bulks, 20, 10000);
 }
 
+/* C2: who dies and comes back while it runs is named, and who comes later is not. */
+static void test_over_a_view_that_changes(void **state)
+{
+    (void)state;
+    run_script("nodes 4\nshape flat\nseed 2\nviews majority\nnet constant 10us\n"
+               "at 100us bcast 0 token 1 timeout 5s mischief 1\nat 105us crash 3\n"
+               "at 2ms restart 3\n");
+    run_script("nodes 4\nshape flat\nseed 2\nviews majority\nnet constant 10us\n"
+               "at 1us crash 3\nat 10ms bcast 0 token 1 timeout 5s mischief 1\n"
+               "at 20ms restart 3\nat 40ms crash 3\nat 50ms report 0 about 3\n");
+}
+
+/* Who has not been let in has nobody to call. */
+static void test_before_it_is_a_member(void **state)
+{
+    (void)state;
+    run_script(
+        "nodes 3\nshape flat\nseed 4692\nviews majority\nnet switch 46us 2340ns\n"
+        "at 870684ns bcast 1 token 1 plain\nat 244469ns crash 1\n"
+        "at 253469ns restart 1\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -499,6 +521,8 @@ int main(void)
         cmocka_unit_test(test_a_new_life_is_told_of_the_group),
         cmocka_unit_test(test_every_order),
         cmocka_unit_test(test_every_order_of_views),
+        cmocka_unit_test(test_over_a_view_that_changes),
+        cmocka_unit_test(test_before_it_is_a_member),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -101,7 +101,7 @@ static void fake_reply(struct session *session, int status, bool more,
 
 static bool was_told(enum exec_note_kind kind)
 {
-    return memchr(world.told, kind, world.told_count) != NULL;
+    return memchr(world.told, (int)kind, world.told_count) != NULL;
 }
 
 static int set_up(void **state)

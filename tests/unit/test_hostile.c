@@ -36,7 +36,7 @@ static struct cop__msg_ask ask_of(const struct solo *solo, cop_id initiator)
                                  .epoch = 1,
                                  .left_ns = 3600 * COP_SEC,
                                  .hop_ns = COP_SEC,
-                                 .shape = shape->kind,
+                                 .shape = (uint8_t)shape->kind,
                                  .arity = shape->k,
                                  .members = N};
 }
