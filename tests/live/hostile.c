@@ -2,8 +2,9 @@
 /*
  * A member that has the key, says who it is, and then says what no honest member would: sets
  * of everybody, epochs of the future, answers and outcomes of sweeps that are others', and
- * noise in every kind of message; but no accusation and no proposal, which members are
- * entitled to make.
+ * noise in every kind of message; trees of everybody there could be, sweeps of lives that it makes
+ * up, the last view that there could be, and words of strangers; but no accusation and no proposal,
+ * which members are entitled to make.
  *
  *   live_hostile MEMBERS KEY ID COUNT SEED
  *
@@ -20,7 +21,9 @@
 #include "cluster.h"
 #include "net/tcp/peers.h"
 #include "net/tls/tls.h"
+#include "node/node.h"
 #include "run/listen.h"
+#include "view/view.h"
 #include "wire/messages.h"
 
 #define BURST 64u
@@ -37,6 +40,7 @@ struct hostile {
     uv_timer_t timer;
     cop_id self;
     uint64_t left, turns;
+    uint64_t noisy; /* so many of the frames, the last ones */
     uint32_t ups;
 };
 
@@ -117,8 +121,108 @@ static struct cop_buf *sweep_frame(struct hostile *hostile, uint16_t kind)
     return frame;
 }
 
+/* ---- frames in which everything is right but what they say ------------------------ */
+
+static struct cop__msg_ask own_ask(struct hostile *hostile)
+{
+    return (struct cop__msg_ask){.initiator = hostile->self,
+                                 .incarnation = hostile->cluster.first,
+                                 .sequence =
+                                     1 + cop__random_below(&hostile->random, 100),
+                                 .epoch = 1,
+                                 .left_ns = 3600 * COP_SEC,
+                                 .hop_ns = COP_SEC,
+                                 .flags = 1};
+}
+
+static struct cop_buf *ask_everybody(struct hostile *hostile)
+{
+    struct cop__msg_ask ask = own_ask(hostile);
+    ask.shape = COP_SHAPE_CHAIN;
+    ask.members = COP_MEMBERS_MAX;
+    return cop__encode_ask(&ask);
+}
+
+static struct cop_buf *ask_in_another_life(struct hostile *hostile)
+{
+    struct cop_buf *bytes = noise(hostile, 800000);
+    struct cop__msg_ask ask = own_ask(hostile);
+    ask.incarnation += 1 + cop__random_below(&hostile->random, 1000000);
+    ask.shape = COP_SHAPE_FLAT;
+    ask.members = hostile->cluster.n;
+    ask.payload = (struct cop__bytes){bytes->data, bytes->length};
+    struct cop_buf *frame = cop__encode_ask(&ask);
+    cop_buf_unref(bytes);
+    return frame;
+}
+
+static struct cop_buf *last_view(struct hostile *hostile)
+{
+    struct cop_ballot ballot = cop_view_ballot(hostile->view);
+    struct cop__delta delta = {0};
+    struct cop_view *view;
+    ballot.epoch = UINT64_MAX;
+    COP_ASSERT(cop__view_derive(hostile->view, &ballot, &delta, &view) == 0);
+    struct cop_buf *bytes = cop__view_encode(view);
+    COP_ASSERT(bytes != NULL);
+    struct cop__msg_whole whole = {.view = {bytes->data, bytes->length}};
+    struct cop_buf *frame = cop__encode_whole(&whole);
+    cop_buf_unref(bytes);
+    cop_view_unref(view);
+    return frame;
+}
+
+static struct cop_buf *word_of_a_stranger(struct hostile *hostile, cop_id to)
+{
+    struct cop__msg_sync sync = {.epoch = 0};
+    struct cop_buf *payload = cop__encode_sync(&sync);
+    COP_ASSERT(payload != NULL);
+    struct cop_frame frame = {
+        .header = {.kind = COP__KIND_SYNC,
+                   .sender = 100 + (cop_id)cop__random_below(&hostile->random, 1 << 20),
+                   .receiver = to,
+                   .sender_incarnation = 1,
+                   .receiver_incarnation = hostile->cluster.first,
+                   .epoch = 1,
+                   .length = payload->length},
+        .payload = payload,
+    };
+    struct cop_buf *wrapped = cop__detour_wrap(&frame);
+    cop_buf_unref(payload);
+    return wrapped;
+}
+
+static void send_well_made(struct hostile *hostile, cop_id to)
+{
+    uint64_t pick = cop__random_below(&hostile->random, 4);
+    static const uint16_t well_made[] = {COP__KIND_ASK, COP__KIND_ASK, COP__KIND_WHOLE,
+                                         COP__KIND_RELAY};
+    struct cop_buf *payload = pick == 0   ? ask_everybody(hostile)
+                              : pick == 1 ? ask_in_another_life(hostile)
+                              : pick == 2 ? last_view(hostile)
+                                          : word_of_a_stranger(hostile, to);
+    COP_ASSERT(payload != NULL);
+    struct cop_frame frame = {
+        .header = {.kind = well_made[pick],
+                   .sender = hostile->self,
+                   .receiver = to,
+                   .sender_incarnation = hostile->cluster.first,
+                   .receiver_incarnation = hostile->cluster.first,
+                   .epoch = 1,
+                   .length = payload->length},
+        .payload = payload,
+    };
+    COP_ASSERT(cop__peers_send(hostile->peers, to, &frame) == 0);
+    cop_buf_unref(payload);
+}
+
+/* Noise ends the connection sooner or later: what is well made comes before it. */
 static void send_one(struct hostile *hostile, cop_id to)
 {
+    if (hostile->left > hostile->noisy) {
+        send_well_made(hostile, to);
+        return;
+    }
     uint64_t pick = cop__random_below(&hostile->random, sizeof kinds / sizeof *kinds);
     uint16_t kind = kinds[pick];
     bool is_sweep = kind == COP__KIND_ASK || kind == COP__KIND_ANSWER;
@@ -173,9 +277,8 @@ static void on_event(void *context, const struct cop_event *event)
 
 static cop_incarnation on_known(void *context, cop_id id)
 {
-    (void)context;
-    (void)id;
-    return 0;
+    const struct hostile *hostile = context;
+    return id < hostile->cluster.n ? hostile->cluster.first : 0;
 }
 
 static int on_address(void *context, cop_id id, struct cop__address *out)
@@ -204,6 +307,7 @@ int main(int argc, char **argv)
     COP_ASSERT(cop__tls_create(&files, &tls, message, sizeof message) == 0);
     hostile.self = (cop_id)atoi(argv[3]);
     hostile.left = (uint64_t)atoll(argv[4]);
+    hostile.noisy = hostile.left - hostile.left / 8;
     cop__random_init(&hostile.random, (uint64_t)atoll(argv[5]));
     hostile.log = (struct cop_log){on_line, NULL, COP_LOG_INFO};
     COP_ASSERT(cop_view_create_static(hostile.cluster.n, &hostile.cluster.shape,

@@ -48,7 +48,8 @@ Host *
 END
 ssh_command="ssh -F $scratch/ssh_config -oConnectTimeout=${CONNECT_TIMEOUT:-60}"
 
-# begin_sshd HOST: with a PATH of its own, in which `coppice` is ours.
+# begin_sshd HOST: with a PATH of its own, in which `coppice` is ours, and a home of its own: what the
+# shell of this user does when it starts may take locks, and whoever is killed then leaves them behind.
 begin_sshd() {
     local home=$scratch/host$1
     mkdir -p "$home/bin"
@@ -68,7 +69,7 @@ PasswordAuthentication no
 KbdInteractiveAuthentication no
 PrintMotd no
 MaxStartups 100
-SetEnv PATH=$home/bin:/usr/bin:/bin XDG_RUNTIME_DIR=$XDG_RUNTIME_DIR ASAN_OPTIONS=${ASAN_OPTIONS:-abort_on_error=0}
+SetEnv PATH=$home/bin:/usr/bin:/bin HOME=$home XDG_RUNTIME_DIR=$XDG_RUNTIME_DIR ASAN_OPTIONS=${ASAN_OPTIONS:-abort_on_error=0}
 END
     "$SWITCH" --in "$1" "$sshd" -D -e -f "$home/sshd_config" 2>"$home/log" &
     listens() { grep -q 'Server listening' "$home/log"; }
