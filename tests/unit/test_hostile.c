@@ -131,6 +131,13 @@ static void proposals_of_strangers(void **state)
     assert_true(solo_sent(solo, COP__KIND_ANSWER, COP_ID_NONE) +
                     solo_sent(solo, COP__KIND_ASK, COP_ID_NONE) >
                 0);
+    solo_destroy(solo);
+    solo = create();
+    other = ask; /* a life that the base does not have */
+    other.incarnation = 2;
+    recv_ask(solo, 0, &other);
+    assert_int_equal(solo_sent(solo, COP__KIND_ANSWER, COP_ID_NONE), 0);
+    assert_int_equal(solo_sent(solo, COP__KIND_ASK, COP_ID_NONE), 0);
     cop_buf_unref(payload);
     solo_destroy(proposer);
     solo_destroy(solo);

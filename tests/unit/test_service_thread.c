@@ -299,23 +299,36 @@ static void aborted_from_another_thread(void **state)
     assert_int_equal(cop_bcast_abort(office->clerks[0].run, number), COP_ENOENT);
 }
 
-/* A service on the caller's own thread that waits for a number, and aborts that call. */
+/* A service on the caller's own thread that waits for a number, and ends what that is of. */
 struct rival {
+    int (*end)(struct cop_run *run, uint64_t number);
     _Atomic uint64_t number;
     atomic_int said;
-    atomic_uint runs;
+    atomic_uint runs, ends[3];
 };
 #define RIVAL 52u
 
-static int abort_given(void *context, struct cop_run *run, struct cop_task *task)
+static int end_given(void *context, struct cop_run *run, struct cop_task *task)
 {
     struct rival *rival = context;
     (void)task;
     rival->runs++;
     while (atomic_load(&rival->number) == 0)
         sched_yield();
-    atomic_store(&rival->said, cop_bcast_abort(run, rival->number));
+    atomic_store(&rival->said, rival->end(run, rival->number));
     return 0;
+}
+
+/* From now on the run's own thread is busy, until there is a number. */
+static void keep_busy(struct cop_run *run, struct rival *rival)
+{
+    struct cop_handlers handlers = {
+        .size = sizeof handlers, .service = RIVAL, .context = rival, .run = end_given};
+    struct cop_call busy = {.service = RIVAL};
+    rival->said = 1;
+    assert_int_equal(cop_service_register(run, &handlers), 0);
+    assert_int_equal(cop_rpc(run, &busy, count_end, rival->ends), 0);
+    wait_for(&rival->runs, 1);
 }
 
 /* A call that was made while the run's own thread was busy has not begun there yet. */
@@ -323,38 +336,26 @@ static void aborted_before_it_began(void **state)
 {
     struct office *office = *state;
     struct cop_run *run = office->clerks[0].run;
-    struct rival rival = {.said = 1};
-    struct cop_handlers handlers = {.size = sizeof handlers,
-                                    .service = RIVAL,
-                                    .context = &rival,
-                                    .run = abort_given};
-    atomic_uint ends[3] = {0}, rivals[3] = {0};
+    struct rival rival = {.end = cop_bcast_abort};
+    atomic_uint ends[3] = {0};
     uint64_t number;
-    struct cop_call busy = {.service = RIVAL};
     struct cop_call call = {.service = QUICK, .number = &number};
-    assert_int_equal(cop_service_register(run, &handlers), 0);
-    assert_int_equal(cop_rpc(run, &busy, count_end, rivals), 0);
-    wait_for(&rival.runs, 1);
+    keep_busy(run, &rival);
     assert_int_equal(cop_rpc(run, &call, count_end, ends), 0);
     atomic_store(&rival.number, number);
     while (ends[0] + ends[1] + ends[2] == 0)
         sched_yield();
     assert_int_equal(ends[1], 1);
     assert_int_equal(rival.said, 0);
-    wait_for(&rivals[2], 1); /* the others do not have that service */
+    wait_for(&rival.ends[2], 1); /* the others do not have that service */
     assert_int_equal(office->clerks[0].runs, 0);
 }
 
-static int cancel_given(void *context, struct cop_run *run, struct cop_task *task)
+/* It is no call, by which others would find it. */
+static int cancel_agreement(struct cop_run *run, uint64_t ticket)
 {
-    struct rival *rival = context;
-    (void)task;
-    rival->runs++;
-    while (atomic_load(&rival->number) == 0)
-        sched_yield();
-    assert_int_equal(cop_bcast_abort(run, rival->number), COP_ENOENT);
-    atomic_store(&rival->said, cop_agree_cancel(run, rival->number));
-    return 0;
+    int error = cop_bcast_abort(run, ticket);
+    return error == COP_ENOENT ? cop_agree_cancel(run, ticket) : COP_EBUG;
 }
 
 static void note_agreed(void *context, int status, const struct cop_agreed *agreed)
@@ -369,30 +370,22 @@ static void cancelled_before_it_began(void **state)
 {
     struct office *office = *state;
     struct cop_run *run = office->clerks[0].run;
-    struct rival rival = {.said = 1};
-    struct cop_handlers handlers = {.size = sizeof handlers,
-                                    .service = RIVAL,
-                                    .context = &rival,
-                                    .run = cancel_given};
-    atomic_uint rivals[3] = {0};
+    struct rival rival = {.end = cancel_agreement};
     atomic_int status = 1;
     uint64_t ticket;
-    struct cop_call busy = {.service = RIVAL};
     struct cop_agree_call call = {.group = 9, .timeout_ns = 100 * COP_SEC};
     struct cop_view *view = cop_view_current(run);
     assert_int_equal(
         cop_agree_group_create(run, view, &(struct cop_agree_group){.number = 9}), 0);
     cop_view_unref(view);
-    assert_int_equal(cop_service_register(run, &handlers), 0);
-    assert_int_equal(cop_rpc(run, &busy, count_end, rivals), 0);
-    wait_for(&rival.runs, 1);
+    keep_busy(run, &rival);
     assert_int_equal(cop_iagree(run, &call, note_agreed, &status, &ticket), 0);
     atomic_store(&rival.number, ticket);
     while (status == 1)
         sched_yield();
     assert_int_equal(status, COP_EABORTED);
     assert_int_equal(rival.said, 0);
-    wait_for(&rivals[2], 1);
+    wait_for(&rival.ends[2], 1);
 }
 
 /* What a caller may keep for a call, and give back when that has ended. */
