@@ -51,6 +51,9 @@ struct cop__delta {
 /* Bytes of a card: name length 8 bits, name, address. NULL: too long, or no memory. */
 struct cop_buf *cop__card(const char *name, size_t name_length, const char *address,
                           size_t address_length);
+/* What others say is one: whole, and nothing in it that a terminal would act on, or that would end
+ * a name before its end. */
+bool cop__card_is_sane(struct cop__bytes card);
 
 void cop__delta_free(struct cop__delta *delta);
 /* Puts or replaces; takes over the reference to the card, also when it fails. */

@@ -113,10 +113,13 @@ void cop__delta_write(struct cop__writer *writer, const struct cop__delta *delta
         put_entry(writer, &delta->items[i]);
 }
 
-static bool card_is_sane(struct cop__bytes card)
+bool cop__card_is_sane(struct cop__bytes card)
 {
-    return card.length == 0 || (card.data[0] < card.length &&
-                                card.length - 1u - card.data[0] <= COP_ADDRESS_MAX);
+    bool is_sane = card.length > 0 && card.data[0] < card.length &&
+                   card.length - 1u - card.data[0] <= COP_ADDRESS_MAX;
+    for (uint32_t i = 1; is_sane && i < card.length; i++)
+        is_sane = card.data[i] >= ' ' && card.data[i] != 0x7f;
+    return is_sane;
 }
 
 /* COP_EMALFORMED or COP_ENOMEM; the caller's card otherwise. */
@@ -132,7 +135,7 @@ static int get_entry(struct cop__reader *reader, struct cop__entry *out)
     entry.flags = how >> 2;
     struct cop__bytes card = cop__get_bytes(reader);
     if (reader->failed || entry.id >= COP_MEMBERS_MAX || entry.presence > COP_LEFT ||
-        entry.flags > COP__ENTRY_FLAGS || !card_is_sane(card))
+        entry.flags > COP__ENTRY_FLAGS || (card.length > 0 && !cop__card_is_sane(card)))
         return COP_EMALFORMED;
     if (card.length > 0) {
         entry.card = cop_buf_copy(card.data, card.length);

@@ -299,6 +299,51 @@ static void test_pool(void **state)
     assert_int_equal(failing_alloc_live(), live);
 }
 
+/* A view as somebody would say it in which member N has this card. */
+static int read_back(const char *name, size_t name_length, const char *address,
+                     size_t address_length)
+{
+    struct model model;
+    struct cop_view *first, *next, *again;
+    struct cop__delta delta = {0};
+    start(&model, &first);
+    struct cop__entry entry = {.id = N, .role = N, .incarnation = 1, .since = 2};
+    entry.card = cop__card(name, name_length, address, address_length);
+    assert_non_null(entry.card);
+    assert_int_equal(cop__delta_put(&delta, &entry), 0);
+    struct cop_ballot ballot = {.epoch = 2, .incarnation = 1};
+    assert_int_equal(cop__view_derive(first, &ballot, &delta, &next), 0);
+    struct cop_buf *bytes = cop__view_encode(next);
+    assert_non_null(bytes);
+    int error = cop__view_decode((struct cop__bytes){bytes->data, bytes->length}, first,
+                                 &again);
+    if (error == 0)
+        cop_view_unref(again);
+    cop_buf_unref(bytes);
+    cop__delta_free(&delta);
+    cop_view_unref(next);
+    cop_view_unref(first);
+    return error;
+}
+
+/* Names and addresses that others tell of: nothing that a terminal acts on, nothing that ends
+ * before its end. */
+static void test_cards_for_terminals(void **state)
+{
+    static const char wrong[] = {'\0', '\n', '\r', '\t', 0x1b, 0x01, 0x1f, 0x7f};
+    (void)state;
+    assert_int_equal(read_back("x", 1, "tcp:10.0.0.1:7", 14), 0);
+    assert_int_equal(read_back("x", 1, "", 0), 0);
+    assert_int_equal(read_back("", 0, "unix:/tmp/\303\244", 12), 0);
+    for (size_t i = 0; i < sizeof wrong; i++) {
+        char name[] = "a name", address[] = "tcp:10.0.0.1:7";
+        name[2] = wrong[i];
+        assert_int_equal(read_back(name, 6, "", 0), COP_EMALFORMED);
+        address[13] = wrong[i];
+        assert_int_equal(read_back("x", 1, address, 14), COP_EMALFORMED);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -306,6 +351,7 @@ int main(void)
         cmocka_unit_test(test_copy_lives_alone),
         cmocka_unit_test(test_out_of_memory),
         cmocka_unit_test(test_pool),
+        cmocka_unit_test(test_cards_for_terminals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
