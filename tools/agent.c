@@ -90,8 +90,7 @@ void agent_stop(struct agent *agent, int code)
     agent->envoy = NULL;
     if (agent->server != NULL)
         server_close(agent->server);
-    if (agent->listen_fd >= 0)
-        uv_close((uv_handle_t *)&agent->door, NULL);
+    cop__porch_close(&agent->door, NULL);
     if (agent->has_signals)
         signals_close(&agent->signals);
 }
@@ -341,6 +340,17 @@ static void on_suspicion(void *context)
     answer_diary(agent);
 }
 
+/* Whoever is a member can make us say this. */
+static void say_not_for_agents(struct agent *agent, cop_id from)
+{
+    uint64_t held;
+    if (cop__notice_is_due(&agent->not_for_agents, now_ns(), &held))
+        cop__log(&agent->log, COP_LOG_INFO,
+                 "a message of member %u is not for agents (%" PRIu64
+                 " more like this)",
+                 (unsigned)from, held);
+}
+
 /* Members send each other nothing else; programs that have joined may send anything. */
 static void on_deliver(void *context, cop_id from, cop_incarnation incarnation,
                        struct cop_buf *bytes)
@@ -349,8 +359,7 @@ static void on_deliver(void *context, cop_id from, cop_incarnation incarnation,
     (void)incarnation;
     if (bytes != NULL && !agreeings_deliver(&agent->agreeings, bytes) &&
         !exec_deliver(agent->exec, from, bytes))
-        cop__log(&agent->log, COP_LOG_INFO, "a message of member %u is not for agents",
-                 (unsigned)from);
+        say_not_for_agents(agent, from);
 }
 
 static void on_letter(void *context, int channel, cop_id from,
@@ -491,7 +500,7 @@ static int start_node(struct agent *agent, struct cop_view *view)
     if (!joins && config->is_first)
         driver.detect.patience_ns = config->patience_ns;
     memcpy(driver.cluster, cluster->id, sizeof driver.cluster);
-    uv_poll_stop(&agent->door);
+    cop__porch_rest(&agent->door);
     int error = driver.listen_fd < 0 ? COP_EIO : cop__tcp_create(&driver, &agent->tcp);
     if (error)
         return fail(EXIT_FAILED, "the member cannot start: %s", cop_strerror(error));
@@ -509,17 +518,6 @@ static int start_node(struct agent *agent, struct cop_view *view)
 }
 
 /* ---- joining --------------------------------------------------------------------- */
-
-/* While there is no node nobody is kept waiting: two who ask each other would, for long. */
-static void on_door(uv_poll_t *door, int status, int events)
-{
-    struct agent *agent = door->data;
-    (void)status;
-    (void)events;
-    int fd = accept4(agent->listen_fd, NULL, NULL, SOCK_CLOEXEC);
-    if (fd >= 0)
-        close(fd);
-}
 
 /* Whether another process lives as this member. */
 static bool is_taken_over(const struct agent *agent,
@@ -629,7 +627,8 @@ static void ask_to_join(struct agent *agent)
         .alone = on_alone,
         .context = agent,
     };
-    uv_poll_start(&agent->door, UV_READABLE, on_door);
+    /* Nobody is kept waiting meanwhile: two who ask each other would, for long. */
+    cop__porch_watch(&agent->door);
     int error = cop__envoy_create(&envoy, &agent->envoy);
     if (error)
         agent_stop(agent, fail(EXIT_FAILED, "%s", cop_strerror(error)));
@@ -751,14 +750,11 @@ static int start_door(struct agent *agent)
     if (fd < 0)
         return fail(EXIT_FAILED, "cannot listen: %s", strerror(errno));
     close(agent->config->listen_fd);
-    int error = uv_poll_init(&agent->loop, &agent->door, fd);
-    if (error) {
-        close(fd);
-        return fail(EXIT_FAILED, "cannot listen: %s", uv_strerror(error));
-    }
     agent->listen_fd = fd;
-    agent->door.data = agent;
-    return 0;
+    struct cop__porch_config door = {
+        .loop = &agent->loop, .fd = fd, .log = &agent->log, .name = "not a member yet"};
+    int error = cop__porch_init(&agent->door, &door);
+    return error ? fail(EXIT_FAILED, "cannot listen: %s", uv_strerror(error)) : 0;
 }
 
 /* Whoever is started for the first time is in the view of the file, as all others are. */

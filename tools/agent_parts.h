@@ -11,6 +11,7 @@
 #include "net/tcp/runner.h"
 #include "put_agent.h"
 #include "run/envoy.h"
+#include "run/porch.h"
 #include "runs.h"
 #include "serve.h"
 #include "signals.h"
@@ -49,7 +50,7 @@ struct agent {
     bool has_signals;
     struct cop__tcp *tcp;     /* NULL while it has no node */
     struct cop__envoy *envoy; /* while it asks for an invitation */
-    uv_poll_t door;           /* takes and closes connections while it has no node */
+    struct cop__porch door;   /* takes and closes connections while it has no node */
     int listen_fd;
     struct server *server;
     struct runs runs;
@@ -69,7 +70,7 @@ struct agent {
     struct cop_log log;
     cop_time started_ns;
     uint64_t log_lines, log_dropped;
-    struct cop__notice uninvited;
+    struct cop__notice uninvited, not_for_agents;
     bool is_alone; /* and has said so */
     bool is_unwanted;
     bool stopping;

@@ -67,6 +67,7 @@ static void drop(struct agreeing *agreeing)
     while (*link != agreeing)
         link = &(*link)->next;
     *link = agreeing->next;
+    agreeing->all->count--;
     if (agreeing->pause != NULL)
         uv_close((uv_handle_t *)agreeing->pause, free_timer);
     if (agreeing->all->tcp != NULL) /* this, and what is said of its end */
@@ -249,6 +250,26 @@ static void note_sample(struct agreeing *agreeing, uint32_t number, int status,
                                   .failed = agreeing->reply.failed.count};
 }
 
+/* These, too, are what others can make us say. */
+static void say_differed(const struct agreeing *agreeing)
+{
+    uint64_t held;
+    if (cop__notice_is_due(&agreeing->all->differed, now_ns(), &held))
+        cop__log(agreeing->all->log, COP_LOG_ERROR,
+                 "members have had different results of agreements of group %" PRIu64
+                 " (%" PRIu64 " more like this)",
+                 agreeing->group, held);
+}
+
+static void say_error(const struct agreeings *agreeings, struct cop__notice *notice,
+                      const char *what, int error)
+{
+    uint64_t held;
+    if (cop__notice_is_due(notice, now_ns(), &held))
+        cop__log(agreeings->log, COP_LOG_WARN, "%s: %s (%" PRIu64 " more like this)",
+                 what, cop_strerror(error), held);
+}
+
 static void note_verdict(struct agreeing *agreeing, int status,
                          const struct cop_agreed *agreed)
 {
@@ -257,9 +278,7 @@ static void note_verdict(struct agreeing *agreeing, int status,
     if (is_known)
         agreeing->reply.verdict = least == greatest ? AGREE_SAME : AGREE_DIFFERENT;
     if (is_known && least != greatest)
-        cop__log(agreeing->all->log, COP_LOG_ERROR,
-                 "members have had different results of agreements of group %" PRIu64,
-                 agreeing->group);
+        say_differed(agreeing);
 }
 
 static void free_group(const struct agreeing *agreeing)
@@ -268,8 +287,8 @@ static void free_group(const struct agreeing *agreeing)
                                   .group = agreeing->group};
     int error = submit(agreeing, &request, 0);
     if (error)
-        cop__log(agreeing->all->log, COP_LOG_WARN,
-                 "a group of agreements cannot be given back: %s", cop_strerror(error));
+        say_error(agreeing->all, &agreeing->all->not_freed,
+                  "a group of agreements cannot be given back", error);
 }
 
 static void finish(struct agreeing *agreeing)
@@ -337,9 +356,12 @@ bool agreeings_complete(struct agreeings *agreeings, uint64_t token, int status,
 static int create(struct agreeings *agreeings, const struct agree_start *start,
                   struct agreeing **out)
 {
+    if (agreeings->count == AGREEINGS_MAX)
+        return COP_EAGAIN;
     struct agreeing *agreeing = calloc(1, sizeof *agreeing);
     if (agreeing == NULL)
         return COP_ENOMEM;
+    agreeings->count++;
     agreeing->all = agreeings;
     agreeing->order = start->order;
     agreeing->group = start->group;
@@ -404,8 +426,8 @@ bool agreeings_deliver(struct agreeings *agreeings, const struct cop_buf *bytes)
             go_on(agreeing);
     }
     if (error)
-        cop__log(agreeings->log, COP_LOG_WARN, "cannot take part in an agreement: %s",
-                 cop_strerror(error));
+        say_error(agreeings, &agreeings->not_taken, "cannot take part in an agreement",
+                  error);
     agree_start_free(&start);
     return true;
 }

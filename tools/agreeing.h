@@ -4,6 +4,7 @@
 
 #include "agree_body.h"
 #include "net/tcp/driver.h"
+#include "net/tcp/notice.h"
 #include "serve.h"
 
 /*
@@ -17,6 +18,9 @@
  */
 struct agreeing;
 
+/* Others can begin as many as they like, and never call: of more nothing is kept. */
+#define AGREEINGS_MAX 256u
+
 struct agreeings {
     struct cop__tcp *tcp; /* NULL while there is no node */
     uv_loop_t *loop;
@@ -24,6 +28,8 @@ struct agreeings {
     cop_id self;
     cop_incarnation incarnation;
     struct agreeing *first;
+    uint32_t count;
+    struct cop__notice differed, not_freed, not_taken;
     uint32_t next; /* for tokens */
     uint32_t begun;
 };

@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "run/listen.h"
+#include "run/porch.h"
 #include "wire/header.h"
 
 #include <coppice/error.h>
@@ -15,6 +16,32 @@
 #define INPUT_FIRST 1024u
 #define INPUT_MAX (FRONT_SIZE + 64u + COMMAND_BODY_MAX)
 #define IDLE_MS 30000u
+
+/* Each is one line a minute in the log, however often it happens. */
+enum refusal {
+    REFUSED_RECORD,
+    REFUSED_LENGTH,
+    REFUSED_HEADER,
+    REFUSED_KIND,
+    REFUSED_BODY,
+    REFUSED_EARLY,
+    REFUSED_MEMORY,
+    REFUSED_MANY,
+    REFUSED_USER,
+    REFUSALS
+};
+
+static const char *const refusal_texts[REFUSALS] = {
+    [REFUSED_RECORD] = "not a record of ours",
+    [REFUSED_LENGTH] = "a command that is too long",
+    [REFUSED_HEADER] = "not a header of ours, or one of another version",
+    [REFUSED_KIND] = "not a command",
+    [REFUSED_BODY] = "a malformed command",
+    [REFUSED_EARLY] = "a command before the last one was answered",
+    [REFUSED_MEMORY] = "no memory for it",
+    [REFUSED_MANY] = "too many at once",
+    [REFUSED_USER] = "somebody else's process",
+};
 
 struct session {
     uv_pipe_t pipe;
@@ -34,17 +61,19 @@ struct session {
 
 struct server {
     struct server_config config;
-    uv_pipe_t listener;
+    struct cop__porch porch;
+    int listen_fd;
     struct session *sessions;
     uint32_t count;
-    bool closing;
+    struct cop__notice refused[REFUSALS];
+    bool closing, is_deaf; /* is_deaf: the loop knows nothing of the porch any more */
 };
 
 /* ---- ends ------------------------------------------------------------------------ */
 
 static void free_server_if_done(struct server *server)
 {
-    if (server->closing && server->count == 0 && server->listener.data == NULL)
+    if (server->closing && server->count == 0 && server->is_deaf)
         free(server);
 }
 
@@ -75,19 +104,21 @@ static void close_session(struct session *session)
     uv_close((uv_handle_t *)&session->idle, on_handle_closed);
 }
 
-static void on_listener_closed(uv_handle_t *handle)
+static void on_porch_closed(void *context)
 {
-    struct server *server = handle->data;
-    handle->data = NULL;
+    struct server *server = context;
+    server->is_deaf = true;
     free_server_if_done(server);
 }
 
 void server_close(struct server *server)
 {
+    int listen_fd = server->listen_fd;
     server->closing = true;
     for (struct session *session = server->sessions; session; session = session->next)
         close_session(session);
-    uv_close((uv_handle_t *)&server->listener, on_listener_closed);
+    cop__porch_close(&server->porch, on_porch_closed);
+    close(listen_fd); /* the server may be gone by now */
 }
 
 static void on_idle(uv_timer_t *timer) { close_session(timer->data); }
@@ -161,10 +192,18 @@ void *session_data(const struct session *session) { return session->data; }
 
 /* ---- commands -------------------------------------------------------------------- */
 
-static void refuse(struct session *session, const char *why)
+static void say_refused(struct server *server, enum refusal why)
 {
-    cop__log(session->server->config.log, COP_LOG_WARN, "command socket: %s: cut off",
-             why);
+    uint64_t held;
+    if (cop__notice_is_due(&server->refused[why], cop__clock_now(), &held))
+        cop__log(server->config.log, COP_LOG_WARN,
+                 "command socket: %s: cut off (%llu more like this)",
+                 refusal_texts[why], (unsigned long long)held);
+}
+
+static void refuse(struct session *session, enum refusal why)
+{
+    say_refused(session->server, why);
     close_session(session);
 }
 
@@ -179,11 +218,11 @@ static uint32_t message_length(struct session *session)
         return 0;
     if (cop__record_decode(session->input, &record) != 0 ||
         record.type != COP__RECORD_FRAME || record.length < COP__HEADER_SIZE) {
-        refuse(session, "not a record of ours");
+        refuse(session, REFUSED_RECORD);
         return 0;
     }
     if (record.length > INPUT_MAX - COP__RECORD_SIZE) {
-        refuse(session, "a command that is too long");
+        refuse(session, REFUSED_LENGTH);
         return 0;
     }
     if (session->used < FRONT_SIZE)
@@ -191,7 +230,7 @@ static uint32_t message_length(struct session *session)
     int error = cop__header_decode(session->input + COP__RECORD_SIZE, &header);
     if (error || header.kind != COP__KIND_COMMAND ||
         header.length + COP__HEADER_SIZE != record.length) {
-        refuse(session, error ? cop_strerror(error) : "not a command");
+        refuse(session, error ? REFUSED_HEADER : REFUSED_KIND);
         return 0;
     }
     return COP__RECORD_SIZE + record.length;
@@ -208,7 +247,7 @@ static void take_input(struct session *session)
         return;
     const uint8_t *payload = session->input + FRONT_SIZE;
     if (cop__decode_command(payload, length - FRONT_SIZE, &command) != 0) {
-        refuse(session, "a malformed command");
+        refuse(session, REFUSED_BODY);
         return;
     }
     session->busy = true;
@@ -220,7 +259,7 @@ static void take_input(struct session *session)
     session->input = NULL;
     session->used = session->capacity = 0;
     if (rest > 0) {
-        refuse(session, "a command before the last one was answered");
+        refuse(session, REFUSED_EARLY);
     } else {
         const struct server_config *config = &session->server->config;
         config->command(config->context, session, (enum verb)command.verb,
@@ -257,13 +296,13 @@ static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
     (void)buf;
     if (got < 0) {
         if (got == UV_ENOBUFS)
-            refuse(session, "too much at once");
+            refuse(session, REFUSED_MEMORY);
         close_session(session);
         return;
     }
     session->used += (uint32_t)got;
     if (got > 0 && session->busy)
-        refuse(session, "a command before the last one was answered");
+        refuse(session, REFUSED_EARLY);
     else
         take_input(session);
 }
@@ -271,15 +310,13 @@ static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
 /* ---- sessions -------------------------------------------------------------------- */
 
 /* Whether the other end is run by the same user, or by root. */
-static bool may_enter(struct session *session)
+static bool may_enter(int fd, uid_t *uid)
 {
     struct ucred peer;
     socklen_t length = sizeof peer;
-    uv_os_fd_t fd;
-    if (uv_fileno((const uv_handle_t *)&session->pipe, &fd) != 0 ||
-        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0)
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0)
         return false;
-    session->uid = peer.uid;
+    *uid = peer.uid;
     return peer.uid == geteuid() || peer.uid == 0;
 }
 
@@ -299,46 +336,71 @@ static struct session *create_session(struct server *server)
     return session;
 }
 
-static void on_connection(uv_stream_t *listener, int status)
+static void drop(struct server *server, int fd, enum refusal why)
 {
-    struct server *server = listener->data;
-    struct session *session = status == 0 ? create_session(server) : NULL;
-    if (session == NULL)
-        return;
-    if (uv_accept(listener, (uv_stream_t *)&session->pipe) != 0) {
-        close_session(session);
-        return;
-    }
-    if (server->count > SERVE_SESSIONS_MAX)
-        refuse(session, "too many at once");
-    else if (!may_enter(session))
-        refuse(session, "somebody else's process");
-    else if (uv_read_start((uv_stream_t *)&session->pipe, on_alloc, on_read) != 0)
-        close_session(session);
-    else
-        set_idle(session);
+    say_refused(server, why);
+    close(fd);
 }
 
+static void on_connection(void *context, int fd, cop__origin from)
+{
+    struct server *server = context;
+    uid_t uid;
+    (void)from;
+    if (!may_enter(fd, &uid)) {
+        drop(server, fd, REFUSED_USER);
+        return;
+    }
+    if (server->count >= SERVE_SESSIONS_MAX) {
+        drop(server, fd, REFUSED_MANY);
+        return;
+    }
+    struct session *session = create_session(server);
+    if (session == NULL) {
+        drop(server, fd, REFUSED_MEMORY);
+        return;
+    }
+    session->uid = uid;
+    if (uv_pipe_open(&session->pipe, fd) != 0) {
+        close(fd);
+        close_session(session);
+    } else if (uv_read_start((uv_stream_t *)&session->pipe, on_alloc, on_read) != 0) {
+        close_session(session);
+    } else {
+        set_idle(session);
+    }
+}
+
+/*
+ * Not with uv_listen: whoever is not taken from it at once, for want of memory, is in the way of
+ * all who come later, and when descriptors run out it takes and closes those who wait.
+ */
 int server_create(const struct server_config *config, struct server **out)
 {
     struct server *server = calloc(1, sizeof *server);
     if (server == NULL)
         return UV_ENOMEM;
     server->config = *config;
-    int fd = cop__listen_unix(config->path);
-    if (fd < 0) {
+    server->listen_fd = cop__listen_unix(config->path);
+    if (server->listen_fd < 0) {
+        int error = server->listen_fd;
         free(server);
-        return fd;
+        return error;
     }
-    COP_ASSERT(uv_pipe_init(config->loop, &server->listener, 0) == 0);
-    server->listener.data = server;
-    int error = uv_pipe_open(&server->listener, fd);
-    if (!error)
-        error = uv_listen((uv_stream_t *)&server->listener, 16, on_connection);
+    struct cop__porch_config porch = {
+        .loop = config->loop,
+        .fd = server->listen_fd,
+        .log = config->log,
+        .name = "command socket",
+        .take = on_connection,
+        .context = server,
+    };
+    int error = cop__porch_init(&server->porch, &porch);
     if (error) {
         server_close(server);
         return error;
     }
+    cop__porch_watch(&server->porch);
     *out = server;
     return 0;
 }

@@ -6,7 +6,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 struct question {
@@ -119,25 +118,24 @@ void cop__door_guest(void *context, uint64_t guest, const struct cop_buf *payloa
 /* ---- no node --------------------------------------------------------------------- */
 
 /* Nobody is kept waiting: two who ask each other would wait for long. */
-static void on_door(uv_poll_t *door, int status, int events)
+static void on_call(void *context, int fd, cop__origin from)
 {
-    struct cop_run *run = door->data;
-    (void)status;
-    (void)events;
-    int fd = accept4(run->listen_fd, NULL, NULL, SOCK_CLOEXEC);
-    if (fd >= 0 && run->gather != NULL)
-        cop__gather_guest(run->gather, fd);
-    else if (fd >= 0)
+    struct cop_run *run = context;
+    if (run->gather != NULL)
+        cop__gather_guest(run->gather, fd, from);
+    else
         close(fd);
 }
 
 int cop__door_init(struct cop_run *run)
 {
-    run->door.data = run;
-    return uv_poll_init(&run->loop, &run->door, run->listen_fd);
-}
-
-void cop__door_watch(struct cop_run *run)
-{
-    uv_poll_start(&run->door, UV_READABLE, on_door);
+    struct cop__porch_config config = {
+        .loop = &run->loop,
+        .fd = run->listen_fd,
+        .log = &run->log,
+        .name = "no node yet",
+        .take = on_call,
+        .context = run,
+    };
+    return cop__porch_init(&run->door, &config);
 }

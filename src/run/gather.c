@@ -2,6 +2,8 @@
 #include "run/gather.h"
 
 #include "net/tcp/clock.h"
+#include "net/tcp/notice.h"
+#include "net/tcp/stream.h"
 #include "net/tls/channel.h"
 
 #include <coppice/error.h>
@@ -24,6 +26,7 @@ struct attempt {
 /* Somebody who has connected to us. */
 struct guest {
     int fd;
+    cop__origin from;
     struct cop__channel *channel; /* NULL: whatever it says is believed */
 };
 
@@ -36,6 +39,8 @@ struct cop__gather {
     uint32_t attempt_count;
     struct guest guests[GUESTS];
     uint32_t guest_count;
+    struct cop__limits limits;
+    struct cop__notice too_often, foreign_user;
     bool has_guest; /* somebody has begun */
     uint32_t missing;
     cop_id next; /* to be tried; goes round */
@@ -64,37 +69,6 @@ void cop__gather_close(struct cop__gather *gather)
 
 /* ---- others who speak ------------------------------------------------------------ */
 
-static bool is_encrypted(const struct cop__gather *gather, int fd)
-{
-    int family = AF_UNSPEC;
-    socklen_t length = sizeof family;
-    return gather->config.tls != NULL &&
-           (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &length) != 0 ||
-            family != AF_UNIX);
-}
-
-/* The one that has waited longest makes room: it had the most time to say something. */
-static void make_room(struct cop__gather *gather)
-{
-    close_guest(&gather->guests[0]);
-    gather->guest_count--;
-    memmove(gather->guests, gather->guests + 1,
-            gather->guest_count * sizeof *gather->guests);
-}
-
-void cop__gather_guest(struct cop__gather *gather, int fd)
-{
-    struct guest guest = {.fd = fd};
-    if (is_encrypted(gather, fd) &&
-        cop__channel_create(gather->config.tls, true, &guest.channel) != 0) {
-        close(fd);
-        return;
-    }
-    if (gather->guest_count == GUESTS)
-        make_room(gather);
-    gather->guests[gather->guest_count++] = guest;
-}
-
 /* 1: it has proved to be one of us. 0: it may yet. Otherwise it is not. */
 static int shake(const struct guest *guest, const uint8_t *bytes, size_t length)
 {
@@ -122,18 +96,95 @@ static int listen_to(const struct guest *guest)
     return guest->channel ? shake(guest, bytes, (size_t)got) : 1;
 }
 
+/* Who only looked has paid for that when it came. */
+static void settle(struct cop__gather *gather, cop__origin from, int heard)
+{
+    if (heard == 1)
+        cop__limits_refund(&gather->limits, from, cop__clock_now());
+    else if (heard != COP_ELOST)
+        cop__limits_charge(&gather->limits, from, cop__clock_now());
+}
+
 static void look_at_guests(struct cop__gather *gather)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < gather->guest_count; i++) {
         int heard = listen_to(&gather->guests[i]);
         gather->has_guest |= heard == 1;
-        if (heard == 0)
+        if (heard == 0) {
             gather->guests[kept++] = gather->guests[i];
-        else
-            close_guest(&gather->guests[i]);
+            continue;
+        }
+        settle(gather, gather->guests[i].from, heard);
+        close_guest(&gather->guests[i]);
     }
     gather->guest_count = kept;
+}
+
+/* ---- others who come ------------------------------------------------------------- */
+
+static bool is_local(int fd)
+{
+    int family = AF_UNSPEC;
+    socklen_t length = sizeof family;
+    return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &length) == 0 &&
+           family == AF_UNIX;
+}
+
+static bool is_foreign(struct cop__gather *gather, int fd)
+{
+    uint64_t held;
+    if (!is_local(fd) || cop__stream_is_same_user(fd))
+        return false;
+    if (cop__notice_is_due(&gather->foreign_user, cop__clock_now(), &held))
+        cop__log(gather->config.log, COP_LOG_WARN,
+                 "refused a connection: it is of another user (%llu more like this)",
+                 (unsigned long long)held);
+    return true;
+}
+
+static bool comes_too_often(struct cop__gather *gather, cop__origin from)
+{
+    char text[40];
+    uint64_t held;
+    if (cop__limits_admit(&gather->limits, from, cop__clock_now()))
+        return false;
+    if (cop__notice_is_due(&gather->too_often, cop__clock_now(), &held))
+        cop__log(gather->config.log, COP_LOG_WARN,
+                 "too many connections from %s came to nothing: closing more of them "
+                 "for a while (%llu more like this)",
+                 cop__origin_text(from, text, sizeof text), (unsigned long long)held);
+    return true;
+}
+
+/*
+ * Those who were only looking have gone again. If that is not enough, the one that has waited
+ * longest makes room: it had the most time to say something.
+ */
+static void make_room(struct cop__gather *gather)
+{
+    look_at_guests(gather);
+    if (gather->guest_count < GUESTS)
+        return;
+    cop__limits_charge(&gather->limits, gather->guests[0].from, cop__clock_now());
+    close_guest(&gather->guests[0]);
+    gather->guest_count--;
+    memmove(gather->guests, gather->guests + 1,
+            gather->guest_count * sizeof *gather->guests);
+}
+
+void cop__gather_guest(struct cop__gather *gather, int fd, cop__origin from)
+{
+    struct guest guest = {.fd = fd, .from = from};
+    if (is_foreign(gather, fd) || comes_too_often(gather, from) ||
+        (gather->config.tls != NULL && !is_local(fd) &&
+         cop__channel_create(gather->config.tls, true, &guest.channel) != 0)) {
+        close(fd);
+        return;
+    }
+    if (gather->guest_count == GUESTS)
+        make_room(gather);
+    gather->guests[gather->guest_count++] = guest;
 }
 
 /* ---- looking for others ---------------------------------------------------------- */

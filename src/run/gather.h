@@ -20,6 +20,7 @@ struct cop__gather_config {
     cop_time patience_ns;
     struct cop__tls
         *tls; /* what others have to prove themselves by; NULL: they need not */
+    const struct cop_log *log;
     /* It is time; `missing` were not found. The gathering is gone when this is called. */
     void (*done)(void *context, uint32_t missing);
     void *context;
@@ -28,8 +29,11 @@ struct cop__gather_config {
 /* COP_ENOMEM, COP_EIO. Nobody is looked for before the loop runs. */
 int cop__gather_create(const struct cop__gather_config *config,
                        struct cop__gather **out);
-/* A connection that somebody made to us, given away. */
-void cop__gather_guest(struct cop__gather *gather, int fd);
+/*
+ * A connection that somebody made to us, given away. Those of other users are closed, and those
+ * from addresses whose connections came to nothing too often.
+ */
+void cop__gather_guest(struct cop__gather *gather, int fd, cop__origin from);
 void cop__gather_close(struct cop__gather *gather);
 
 #endif

@@ -135,7 +135,7 @@ static int start_node(struct cop_run *run, struct cop_view *view)
         .context = run,
     };
     memcpy(driver.cluster, run->start.cluster, sizeof driver.cluster);
-    uv_poll_stop(&run->door);
+    cop__porch_rest(&run->door);
     int error = driver.listen_fd < 0 ? COP_EIO : cop__tcp_create(&driver, &run->tcp);
     free(services);
     if (error)
@@ -260,7 +260,7 @@ static int send_envoy(struct cop_run *run, struct cop_buf *question, uint32_t co
         .context = run,
     };
     run->is_alone = false;
-    cop__door_watch(run);
+    cop__porch_watch(&run->door);
     return cop__envoy_create(&envoy, &run->envoy);
 }
 
@@ -334,10 +334,11 @@ static int gather(struct cop_run *run)
         .address = address_of,
         .patience_ns = patience ? patience : PATIENCE,
         .tls = run->tls,
+        .log = &run->log,
         .done = on_gathered,
         .context = run,
     };
-    cop__door_watch(run);
+    cop__porch_watch(&run->door);
     return cop__gather_create(&config, &run->gather);
 }
 

@@ -8,6 +8,7 @@
 #include "run/address.h"
 #include "run/envoy.h"
 #include "run/gather.h"
+#include "run/porch.h"
 #include "run/services.h"
 #include "run/start.h"
 #include "run/streams.h"
@@ -93,7 +94,7 @@ struct cop_run {
     struct cop__rider rider;
     uv_async_t wake;
     uv_check_t turn;
-    uv_poll_t door; /* takes and closes connections while there is no node */
+    struct cop__porch door; /* takes connections while there is no node */
     int listen_fd;
     bool is_dispatching, is_in_callback;
 
@@ -145,7 +146,6 @@ void cop__door_invited(struct cop_run *run, const struct cop__call *call, int st
                        const struct cop_buf *result);
 /* While there is no node connections are closed. */
 int cop__door_init(struct cop_run *run);
-void cop__door_watch(struct cop_run *run);
 
 /* ---- calls.c --------------------------------------------------------------------- */
 

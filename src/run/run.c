@@ -79,8 +79,7 @@ static void close_handles(struct cop_run *run)
     pthread_mutex_unlock(&run->mutex);
     uv_close((uv_handle_t *)&run->wake, NULL);
     uv_close((uv_handle_t *)&run->turn, NULL);
-    if (run->door.data != NULL)
-        uv_close((uv_handle_t *)&run->door, NULL);
+    cop__porch_close(&run->door, NULL);
     if (run->listen_fd >= 0)
         close(run->listen_fd);
     run->listen_fd = -1;
@@ -236,7 +235,6 @@ static int prepare(struct cop_run *run, const struct cop_settings *settings,
     if (error)
         return error;
     if (cop__door_init(run) != 0) {
-        run->door.data = NULL;
         cop__explain(message, size, "the socket cannot be waited for");
         return COP_EIO;
     }

@@ -3,8 +3,8 @@
  * A member that has the key, says who it is, and then says what no honest member would: sets
  * of everybody, epochs of the future, answers and outcomes of sweeps that are others', and
  * noise in every kind of message; trees of everybody there could be, sweeps of lives that it makes
- * up, the last view that there could be, and words of strangers; but no accusation and no proposal,
- * which members are entitled to make.
+ * up, the last view that there could be, words of strangers, and letters that nobody waits for; but no
+ * accusation and no proposal, which members are entitled to make.
  *
  *   live_hostile MEMBERS KEY ID COUNT SEED
  *
@@ -28,6 +28,7 @@
 
 #define BURST 64u
 #define TURN_MS 2
+#define LETTERS_TO 16u /* members that get letters, too */
 
 struct hostile {
     struct cluster cluster;
@@ -40,7 +41,8 @@ struct hostile {
     uv_timer_t timer;
     cop_id self;
     uint64_t left, turns;
-    uint64_t noisy; /* so many of the frames, the last ones */
+    uint64_t noisy;               /* so many of the frames, the last ones */
+    uint64_t letters[LETTERS_TO]; /* sent to each */
     uint32_t ups;
 };
 
@@ -192,15 +194,28 @@ static struct cop_buf *word_of_a_stranger(struct hostile *hostile, cop_id to)
     return wrapped;
 }
 
+/* One that is for somebody else than an agent. */
+static struct cop_buf *letter_to(struct hostile *hostile, cop_id to)
+{
+    struct cop_ballot ballot = cop_view_ballot(hostile->view);
+    struct cop__msg_letter letter = {.number = ++hostile->letters[to % LETTERS_TO],
+                                     .epoch = ballot.epoch,
+                                     .root = ballot.root,
+                                     .incarnation = ballot.incarnation,
+                                     .bytes = {(const uint8_t *)"hello", 5}};
+    return cop__encode_letter(&letter);
+}
+
 static void send_well_made(struct hostile *hostile, cop_id to)
 {
-    uint64_t pick = cop__random_below(&hostile->random, 4);
+    uint64_t pick = cop__random_below(&hostile->random, 5);
     static const uint16_t well_made[] = {COP__KIND_ASK, COP__KIND_ASK, COP__KIND_WHOLE,
-                                         COP__KIND_RELAY};
+                                         COP__KIND_RELAY, COP__KIND_LETTER};
     struct cop_buf *payload = pick == 0   ? ask_everybody(hostile)
                               : pick == 1 ? ask_in_another_life(hostile)
                               : pick == 2 ? last_view(hostile)
-                                          : word_of_a_stranger(hostile, to);
+                              : pick == 3 ? word_of_a_stranger(hostile, to)
+                                          : letter_to(hostile, to);
     COP_ASSERT(payload != NULL);
     struct cop_frame frame = {
         .header = {.kind = well_made[pick],

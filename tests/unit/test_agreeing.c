@@ -133,10 +133,47 @@ static void one_cannot_be_told(void **state)
     assert_null(world.agreeings.first);
 }
 
+static void count_line(void *context, enum cop_log_level level, const char *line)
+{
+    uint32_t *lines = context;
+    (void)level;
+    (void)line;
+    ++*lines;
+}
+
+/* A member that begins agreements without end, and never calls: what is kept of them has a bound,
+ * and so has what is said. */
+static void begun_without_end(void **state)
+{
+    uint32_t lines = 0;
+    struct cop_life lives[] = {{0, 1}, {1, 1}};
+    struct agree_start start = {
+        .order = {.count = 1, .window = 1, .timeout_ns = COP_SEC},
+        .members = lives,
+        .count = 2};
+    (void)state;
+    world.log = (struct cop_log){count_line, &lines, COP_LOG_DEBUG};
+    for (start.group = 1; start.group <= 5 * AGREEINGS_MAX; start.group++) {
+        struct cop_buf *letter = agree_start_encode(&start);
+        assert_non_null(letter);
+        assert_true(agreeings_deliver(&world.agreeings, letter));
+        cop_buf_unref(letter);
+    }
+    assert_int_equal(world.made, AGREEINGS_MAX);
+    assert_int_equal(world.called, AGREEINGS_MAX);
+    assert_int_equal(lines, 1);
+    agreeings_end(&world.agreeings, COP_ESTATE);
+    assert_int_equal(world.agreeings.count, 0);
+    agreeings_begin(&world.agreeings, NODE, 0, 1);
+    order();
+    assert_int_equal(world.made, AGREEINGS_MAX + 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(all_are_told), TEST(one_cannot_be_told)};
+    const struct CMUnitTest tests[] = {TEST(all_are_told), TEST(one_cannot_be_told),
+                                       TEST(begun_without_end)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -122,22 +122,32 @@ static void on_resume(struct cop__alarm *alarm, cop_time now)
         pause_accepting(peers, error);
 }
 
+int cop__tcp_take(int listen_fd, cop__origin *from)
+{
+    struct sockaddr_storage address = {0};
+    socklen_t length = sizeof address;
+    int fd = accept4(listen_fd, (struct sockaddr *)&address, &length,
+                     SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0)
+        return errno == ECONNABORTED || errno == EPROTO ? UV_EINTR : -errno;
+    *from = cop__origin_of((const struct sockaddr *)&address);
+    return fd;
+}
+
 static void take_some(struct cop__peers *peers)
 {
     for (int i = 0; i < ACCEPTS_MAX; i++) {
-        struct sockaddr_storage from = {0};
-        socklen_t length = sizeof from;
-        int fd = accept4(peers->listen_fd, (struct sockaddr *)&from, &length,
-                         SOCK_NONBLOCK | SOCK_CLOEXEC);
+        cop__origin from;
+        int fd = cop__tcp_take(peers->listen_fd, &from);
         if (fd >= 0)
-            take(peers, fd, cop__origin_of((const struct sockaddr *)&from));
-        else if (errno == EAGAIN) {
+            take(peers, fd, from);
+        else if (fd == UV_EAGAIN) {
             peers->has_early = false;
             return;
-        } else if ((errno == EMFILE || errno == ENFILE) && cop__accept_make_room(peers))
+        } else if ((fd == UV_EMFILE || fd == UV_ENFILE) && cop__accept_make_room(peers))
             continue; /* strangers have them all: the newest may be a member */
-        else if (errno != EINTR && errno != ECONNABORTED && errno != EPROTO) {
-            pause_accepting(peers, -errno);
+        else if (fd != UV_EINTR) {
+            pause_accepting(peers, fd);
             return;
         }
     }

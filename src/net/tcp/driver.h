@@ -3,6 +3,7 @@
 #define COP_NET_TCP_DRIVER_H
 
 #include "base/log.h"
+#include "net/tcp/limits.h"
 
 #include <coppice/node.h>
 #include <coppice/stats.h>
@@ -141,6 +142,12 @@ struct cop__tcp_stats {
  * process that is just dying, and know no more until that has closed all it had.
  */
 int cop__tcp_dup_listener(int fd);
+/*
+ * The next who waits at a listening socket: a descriptor, non-blocking and closed on exec, and
+ * where it is from. UV_EAGAIN: nobody waits. UV_EINTR: try again, that one has gone. Otherwise
+ * something is short, and will be the next time, too: a pause is needed.
+ */
+int cop__tcp_take(int listen_fd, cop__origin *from);
 
 /*
  * 0; COP_EINVAL (`self` is not in a fixed view, or `incarnation` is 0, which stands for "not

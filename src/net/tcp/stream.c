@@ -222,8 +222,7 @@ static int take_socket(struct cop__stream *stream, int fd, int family)
     return 0;
 }
 
-/* Whoever could write to our files, or trace us, is not kept out by asking it. */
-static bool is_same_user(int fd)
+bool cop__stream_is_same_user(int fd)
 {
     struct ucred peer;
     socklen_t length = sizeof peer;
@@ -234,7 +233,7 @@ static bool is_same_user(int fd)
 
 int cop__stream_adopt(struct cop__stream *stream, int fd, int family)
 {
-    if (family == AF_UNIX && !is_same_user(fd)) {
+    if (family == AF_UNIX && !cop__stream_is_same_user(fd)) {
         close(fd);
         return UV_EACCES;
     }
@@ -257,7 +256,7 @@ static int dial(int fd, const struct sockaddr *address, socklen_t length)
         else if (errno != EINTR)
             return -errno;
     }
-    if (address->sa_family == AF_UNIX && !is_same_user(fd))
+    if (address->sa_family == AF_UNIX && !cop__stream_is_same_user(fd))
         return UV_EACCES;
     return 1;
 }

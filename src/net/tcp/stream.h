@@ -69,6 +69,9 @@ int cop__stream_connect(struct cop__stream *stream, const struct sockaddr *addre
                         socklen_t length);
 /* Sets what TCP is to do on a socket; those that a listening one takes have it from that. */
 int cop__stream_tune(int fd);
+/* Whether the process at the other end of a Unix socket is of our user, or root's: whoever could
+ * write to our files, or trace us, is not kept out by asking it. */
+bool cop__stream_is_same_user(int fd);
 /*
  * Takes a connected, non-blocking socket, and owns it even if it fails. UV_EACCES: it is a
  * Unix socket of another user.
