@@ -28,7 +28,9 @@
 
 #define BURST 64u
 #define TURN_MS 2
-#define LETTERS_TO 16u /* members that get letters, too */
+#define MEMBERS_MAX 16u
+#define WELL_MADE_BURST 4u  /* large ones are among them */
+#define PATIENCE_TURNS 5000 /* until they have come: 10 s */
 
 struct hostile {
     struct cluster cluster;
@@ -40,9 +42,10 @@ struct hostile {
     struct cop_log log;
     uv_timer_t timer;
     cop_id self;
-    uint64_t left, turns;
-    uint64_t noisy;               /* so many of the frames, the last ones */
-    uint64_t letters[LETTERS_TO]; /* sent to each */
+    uint64_t left, turns, waited;
+    uint64_t noisy; /* so many of the frames, the last ones */
+    /* Sent to each, and how many of them it has, by its own word. */
+    uint64_t letters[MEMBERS_MAX], received[MEMBERS_MAX];
     uint32_t ups;
 };
 
@@ -198,7 +201,7 @@ static struct cop_buf *word_of_a_stranger(struct hostile *hostile, cop_id to)
 static struct cop_buf *letter_to(struct hostile *hostile, cop_id to)
 {
     struct cop_ballot ballot = cop_view_ballot(hostile->view);
-    struct cop__msg_letter letter = {.number = ++hostile->letters[to % LETTERS_TO],
+    struct cop__msg_letter letter = {.number = ++hostile->letters[to],
                                      .epoch = ballot.epoch,
                                      .root = ballot.root,
                                      .incarnation = ballot.incarnation,
@@ -208,7 +211,9 @@ static struct cop_buf *letter_to(struct hostile *hostile, cop_id to)
 
 static void send_well_made(struct hostile *hostile, cop_id to)
 {
-    uint64_t pick = cop__random_below(&hostile->random, 5);
+    /* The last is a letter: whoever has it has all the others. */
+    bool is_last = hostile->left == hostile->noisy + 1;
+    uint64_t pick = is_last ? 4 : cop__random_below(&hostile->random, 5);
     static const uint16_t well_made[] = {COP__KIND_ASK, COP__KIND_ASK, COP__KIND_WHOLE,
                                          COP__KIND_RELAY, COP__KIND_LETTER};
     struct cop_buf *payload = pick == 0   ? ask_everybody(hostile)
@@ -229,6 +234,14 @@ static void send_well_made(struct hostile *hostile, cop_id to)
     };
     COP_ASSERT(cop__peers_send(hostile->peers, to, &frame) == 0);
     cop_buf_unref(payload);
+}
+
+static bool all_have_come(const struct hostile *hostile)
+{
+    for (cop_id to = 0; to < hostile->cluster.n; to++)
+        if (hostile->received[to] < hostile->letters[to])
+            return false;
+    return true;
 }
 
 /* Noise ends the connection sooner or later: what is well made comes before it. */
@@ -268,7 +281,12 @@ static void on_timer(uv_timer_t *timer)
     for (cop_id to = 0; hostile->ups < others && to < hostile->cluster.n; to++)
         if (to != hostile->self)
             COP_ASSERT(cop__peers_keep(hostile->peers, to) == 0);
-    for (uint32_t i = 0; hostile->ups >= others && i < BURST && hostile->left > 0;
+    bool is_noise = hostile->left <= hostile->noisy;
+    uint32_t burst = is_noise ? BURST : WELL_MADE_BURST;
+    if (hostile->ups < others ||
+        (is_noise && !all_have_come(hostile) && ++hostile->waited < PATIENCE_TURNS))
+        burst = 0;
+    for (uint32_t i = 0; i < burst && hostile->left > (is_noise ? 0 : hostile->noisy);
          i++) {
         for (cop_id to = 0; to < hostile->cluster.n; to++)
             if (to != hostile->self)
@@ -284,10 +302,22 @@ static void on_timer(uv_timer_t *timer)
     }
 }
 
+static void note_receipt(struct hostile *hostile, const struct cop_frame *frame)
+{
+    struct cop__msg_receipt receipt;
+    cop_id from = frame->header.sender;
+    if (from < MEMBERS_MAX &&
+        cop__decode_receipt(frame->payload->data, frame->payload->length, &receipt) ==
+            0)
+        hostile->received[from] = receipt.number;
+}
+
 static void on_event(void *context, const struct cop_event *event)
 {
     struct hostile *hostile = context;
     hostile->ups += event->kind == COP_EVENT_PEER_UP;
+    if (event->kind == COP_EVENT_RECV && event->frame->header.kind == COP__KIND_RECEIPT)
+        note_receipt(hostile, event->frame);
 }
 
 static cop_incarnation on_known(void *context, cop_id id)
@@ -322,7 +352,8 @@ int main(int argc, char **argv)
     COP_ASSERT(cop__tls_create(&files, &tls, message, sizeof message) == 0);
     hostile.self = (cop_id)atoi(argv[3]);
     hostile.left = (uint64_t)atoll(argv[4]);
-    hostile.noisy = hostile.left - hostile.left / 8;
+    hostile.noisy = hostile.left - hostile.left / 4;
+    COP_ASSERT(hostile.cluster.n <= MEMBERS_MAX);
     cop__random_init(&hostile.random, (uint64_t)atoll(argv[5]));
     hostile.log = (struct cop_log){on_line, NULL, COP_LOG_INFO};
     COP_ASSERT(cop_view_create_static(hostile.cluster.n, &hostile.cluster.shape,
