@@ -191,6 +191,14 @@ static void on_frame(struct side *side, cop_id from, const struct cop_frame *fra
     side->with[from].came[lane] = number;
 }
 
+static void on_guest(void *context, uint64_t guest, struct cop_buf *command)
+{
+    struct side *side = context;
+    assert_non_null(command);
+    side->commands++;
+    side->guest = guest;
+}
+
 static void on_event(void *context, const struct cop_event *event)
 {
     struct side *side = context;
@@ -258,6 +266,7 @@ struct side *world_open(struct world *world, cop_id id, cop_incarnation incarnat
         .address_context = world,
         .name_of = on_name,
         .event = on_event,
+        .guest = world->has_guests ? on_guest : NULL,
         .known = on_known,
         .cooled = on_cooled,
         .context = side,

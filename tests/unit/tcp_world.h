@@ -35,6 +35,8 @@ struct side {
     uint32_t chokes, relieves;          /* SENT above and below the limit */
     uint32_t cooled;                    /* what was held in reserve is gone */
     uint32_t others;                    /* PEER_UP of ids that are no side */
+    uint32_t commands;                  /* of guests */
+    uint64_t guest;                     /* who gave the last one */
     struct cop_log log;
     uint32_t lines;
     char line[256]; /* the last one */
@@ -63,6 +65,7 @@ struct world {
     /* What a node might do when it hears of it; may be NULL. */
     void (*on_down)(struct side *side, cop_id peer);
     bool no_reads;
+    bool has_guests; /* whoever is no member may give commands */
     int listen_fd; /* of the side that is opened next, if it listens already; else 0 */
 };
 

@@ -20,6 +20,7 @@
 
 #include "base/random.h"
 #include "net/tcp/table.h"
+#include "run/guest.h"
 #include "tcp_world.h"
 #include "wire/messages.h"
 
@@ -120,6 +121,35 @@ static void garbage_is_cut_with_one_line(void **state)
         assert_undisturbed(world);
         world_destroy(world);
     }
+}
+
+/* Who asks again before it was answered is cut: what waits for answers has a bound. */
+static void guests_ask_one_thing_at_a_time(void **state)
+{
+    (void)state;
+    struct world *world = world_create(AF_INET);
+    world->has_guests = true;
+    struct side *b = world_open(world, 1, 4);
+    struct cop_buf *command = cop__command_make(1, COP__VERB_DESCRIBE, NULL);
+    struct cop_buf *answer = cop__reply_make(1, 0, false, NULL);
+    struct wait wait = {.fd = world_dial(world, 1)};
+    assert_true(command != NULL && answer != NULL);
+    for (uint32_t i = 1; i <= 3; i++) {
+        assert_int_equal(send(wait.fd, command->data, command->length, MSG_NOSIGNAL),
+                         command->length);
+        world_until_count(world, &b->commands, i);
+        cop__peers_answer(b->peers, b->guest, answer);
+    }
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(send(wait.fd, command->data, command->length, MSG_NOSIGNAL),
+                         command->length);
+    world_until(world, is_cut, &wait);
+    assert_int_equal(b->commands, 4);
+    assert_int_equal(b->stats.refused_garbage, 1);
+    close(wait.fd);
+    cop_buf_unref(command);
+    cop_buf_unref(answer);
+    world_destroy(world);
 }
 
 static void a_claim_of_4_gib_is_cut(void **state)
@@ -492,6 +522,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(garbage_is_cut_with_one_line),
+        cmocka_unit_test(guests_ask_one_thing_at_a_time),
         cmocka_unit_test(a_claim_of_4_gib_is_cut),
         cmocka_unit_test(other_versions_and_clusters_are_told),
         cmocka_unit_test(a_member_of_another_cluster_learns_why),

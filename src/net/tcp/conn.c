@@ -412,10 +412,17 @@ COP__COLD static void on_welcome(struct cop__conn *conn, const struct cop__item 
 
 /* ---- guests ---------------------------------------------------------------------- */
 
-/* Each command gives it as much time as a handshake has. */
+/* Each command gives it as much time as a handshake has. One at a time: what is kept of those that
+ * are not answered would have no bound. */
 COP__COLD static void on_command(struct cop__conn *conn, struct cop__item *item)
 {
     struct cop__peers *peers = conn->peers;
+    if (conn->is_asking) {
+        cop_buf_unref(item->frame.payload);
+        refuse(conn, COP__REFUSE_GARBAGE);
+        return;
+    }
+    conn->is_asking = true;
     if (conn->state == COP__CONN_STRANGER)
         conn->guest = ++peers->guests;
     conn->state = COP__CONN_GUEST;
@@ -429,6 +436,7 @@ void cop__conn_answer(struct cop__conn *conn, const struct cop_buf *bytes)
 {
     struct cop__batch batch = {.bytes = bytes->length, .count = 1};
     batch.spans[0] = (struct iovec){(void *)(uintptr_t)bytes->data, bytes->length};
+    conn->is_asking = false;
     if (conn->stream.pending || cop__stream_write(&conn->stream, &batch) < 0)
         cop__conn_close(conn);
 }

@@ -40,6 +40,7 @@ struct cop__conn {
     bool is_guilty;    /* theirs: it ends by its own fault */
     bool is_over;      /* nobody waits for it, so its end is looked at later */
     bool is_named;     /* it has proved to be the member that it says, or need not */
+    bool is_asking;    /* a guest's command is not answered yet */
     struct cop__link link;
     struct cop__alarm alarm; /* the handshake takes too long; nobody uses it */
     struct cop__conn *next, *prev;
