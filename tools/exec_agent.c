@@ -2,8 +2,10 @@
 /* Where exec meets the rest of the agent. */
 #include "base/assert.h"
 #include "exec_parts.h"
+#include "net/tcp/clock.h"
 
 #include <coppice/error.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -115,19 +117,35 @@ static void on_retry(uv_timer_t *timer)
         uv_timer_start(timer, on_retry, RETRY_MS, 0);
 }
 
+static void say_unread(struct exec *exec, cop_id to)
+{
+    uint64_t held;
+    if (cop__notice_is_due(&exec->unread, cop__clock_now(), &held))
+        cop__log(exec->config.log, COP_LOG_WARN,
+                 "exec: member %u asks and takes no answers: dropped one "
+                 "(%" PRIu64 " more like this)",
+                 (unsigned)to, held);
+}
+
 /* Takes the reference. */
 static void keep_letter(struct exec *exec, cop_id to, struct cop_buf *bytes)
 {
-    struct exec_letter *letter = malloc(sizeof *letter);
     struct exec_letter **end = &exec->letters;
+    uint32_t kept = 0;
+    for (; *end != NULL; end = &(*end)->next)
+        kept += (*end)->to == to;
+    if (kept >= EXEC_LETTERS_MAX) {
+        cop_buf_unref(bytes);
+        say_unread(exec, to);
+        return;
+    }
+    struct exec_letter *letter = malloc(sizeof *letter);
     if (letter == NULL) {
         cop_buf_unref(bytes);
         cop__log(exec->config.log, COP_LOG_ERROR, "exec: %s", cop_strerror(COP_ENOMEM));
         return;
     }
     *letter = (struct exec_letter){NULL, to, bytes};
-    while (*end != NULL)
-        end = &(*end)->next;
     *end = letter;
     uv_timer_start(&exec->retry, on_retry, RETRY_MS, 0);
 }

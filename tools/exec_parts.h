@@ -5,6 +5,7 @@
 #include "exec.h"
 #include "exec_agent.h"
 #include "job.h"
+#include "net/tcp/notice.h"
 #include "tokens.h"
 
 /* What the files of exec in an agent share. Nobody else includes it. */
@@ -37,7 +38,9 @@ struct exec_late {
     struct cop_buf *order;
 };
 
-/* A letter that could not be sent yet. */
+/* A letter that could not be sent yet; of those to one member there are at most so many. */
+#define EXEC_LETTERS_MAX 256u
+
 struct exec_letter {
     struct exec_letter *next;
     cop_id to;
@@ -57,6 +60,7 @@ struct exec {
     uv_timer_t timer; /* of the member side: answers and leases */
     uv_timer_t retry; /* of letters */
     struct exec_letter *letters;
+    struct cop__notice unread;
     struct exec_run *runs;
     uint32_t run_count;
     struct exec_late *late;

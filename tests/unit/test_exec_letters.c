@@ -126,15 +126,30 @@ static void tried_again_past_one_who_is_full(void **state)
     assert_null(world.exec->letters);
 }
 
+/* Who asks without end and takes nothing: what waits for it has a bound, and others do not mind. */
+static void asked_without_end(void **state)
+{
+    uint32_t kept = 0;
+    (void)state;
+    for (uint32_t i = 0; i < 10 * EXEC_LETTERS_MAX; i++)
+        post(FULL, 'a');
+    for (const struct exec_letter *letter = world.exec->letters; letter != NULL;
+         letter = letter->next)
+        kept++;
+    assert_int_equal(kept, EXEC_LETTERS_MAX);
+    assert_true(world.exec->unread.held > 0);
+    post(FREE, 'b');
+    assert_string_equal(world.sent, "2b");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(to_others_at_once),
-        TEST(to_one_in_order),
-        TEST(room_comes_meanwhile),
-        TEST(tried_again_past_one_who_is_full),
+        TEST(to_others_at_once),    TEST(to_one_in_order),
+        TEST(room_comes_meanwhile), TEST(tried_again_past_one_who_is_full),
+        TEST(asked_without_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
