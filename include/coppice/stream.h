@@ -58,9 +58,11 @@ enum cop_stream_flag {
  * COP_REQUEST_STREAM_OPEN, at the root of the view (elsewhere COP_ESTATE). The caller is its
  * front-end from then on. Opening one that is open is attaching to it. COP_EEXIST: it was
  * closed; COP_EINVAL: an option is not possible, or there is no such filter, or it (of levels: the
- * first) is not CUMULATIVE and the stream not COP_STREAM_SINGLE. COMPLETE at once. `member` and `incarnation` of
- * the request say whose it is: where both that one and the root are lost it is closed, unless it
- * is KEEP. 0: it is nobody's.
+ * first) is not CUMULATIVE and the stream not COP_STREAM_SINGLE; COP_ETOOBIG: with it there would
+ * be too many streams. The definitions of all that are open have to fit into one message: some
+ * 5,000 where members were started together, 50 over a thousand that came one by one. COMPLETE at
+ * once. `member` and `incarnation` of the request say whose it is: where both that one and the root
+ * are lost it is closed, unless it is KEEP. 0: it is nobody's.
  */
 struct cop_stream_options {
     uint64_t number;        /* the caller's own, never used again */
@@ -226,10 +228,10 @@ struct cop_run;
  * What a front-end is told: OUTPUT, of which `bytes` are always the whole state; REACHED; and
  * CLOSED, after which nothing comes. Its `status` says why: COP_EINVAL an option is not
  * possible at the root, COP_EEXIST another front-end has attached or the number was used before,
- * COP_ETOOBIG a state is too large for the way to here, COP_ELOST somebody is lost and it is
- * COP_STREAM_FRAGILE, COP_ESTATE or COP_EREMOVED the run is over. Where the filter fails at a
- * member, which its log names, it is what the filter said: COP_ENOMEM, COP_ETOOBIG, COP_EINVAL,
- * COP_EMALFORMED, or COP_EBUG if it broke its word.
+ * COP_ETOOBIG a state is too large for the way to here, or there are too many streams, COP_ELOST
+ * somebody is lost and it is COP_STREAM_FRAGILE, COP_ESTATE or COP_EREMOVED the run is over. Where
+ * the filter fails at a member, which its log names, it is what the filter said: COP_ENOMEM,
+ * COP_ETOOBIG, COP_EINVAL, COP_EMALFORMED, or COP_EBUG if it broke its word.
  */
 typedef void cop_stream_told(void *context, struct cop_run *run, uint64_t stream,
                              const struct cop_stream_event *event);

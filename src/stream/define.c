@@ -156,6 +156,24 @@ int cop__stream_plan(const struct cop_node *node,
     return cop__has_views(node) ? cop__stream_define(node, &opening, out) : COP_ESTATE;
 }
 
+/* Of one stream, in the frame of an orphan: how long its definition is, and its place. */
+#define BESIDE_DEFINITION (4u + 5u * 8u)
+
+static uint64_t defined_bytes(const struct cop__streams *all)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < all->count; i++)
+        for (uint32_t j = 0; j < all->networks[i]->stream_count; j++)
+            bytes +=
+                BESIDE_DEFINITION + all->networks[i]->streams[j]->definition->length;
+    return bytes;
+}
+
+bool cop__stream_has_room(const struct cop_node *node, size_t bytes, uint64_t most)
+{
+    return defined_bytes(cop__streams(node)) + BESIDE_DEFINITION + bytes <= most;
+}
+
 /* ---- reading --------------------------------------------------------------------- */
 
 bool cop__stream_read_text(struct cop__reader *reader, char *out, size_t size)

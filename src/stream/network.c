@@ -355,6 +355,15 @@ static bool is_refused(struct cop_node *node, const struct cop__stream *stream,
     return true;
 }
 
+/* T23: the root it is of would not have opened it. */
+static bool has_no_room(struct cop_node *node, size_t bytes)
+{
+    bool is_full = !cop__stream_has_room(node, bytes, COP__DEFINED_HEARD_MAX);
+    if (is_full)
+        COP__COUNT(node, ignored_unasked);
+    return is_full;
+}
+
 static void hear_stream(struct cop_node *node, uint64_t number, struct cop__bytes bytes,
                         cop_id from)
 {
@@ -365,7 +374,8 @@ static void hear_stream(struct cop_node *node, uint64_t number, struct cop__byte
         return;
     struct cop__stream *rival = cop__stream_find(node, stream->number);
     struct cop__network *network = cop__network_find(node, number);
-    if (network_number != number || is_refused(node, stream, rival, from)) {
+    if (network_number != number || is_refused(node, stream, rival, from) ||
+        has_no_room(node, bytes.length)) {
         cop__stream_free(node, stream);
         return;
     }

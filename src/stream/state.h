@@ -324,6 +324,13 @@ struct cop__streams {
     bool disturbed; /* somebody may be lost */
 };
 #define COP__CLOSED_MAX 1024u
+/*
+ * T23: of so many bytes are the definitions of all streams that a root opens. Others, who may hear
+ * of an end later than of a beginning, take somewhat more: all of it, and what goes with it, fits
+ * into one frame for a new neighbour, and nobody can make others keep streams without end.
+ */
+#define COP__DEFINED_MAX (UINT64_C(832) << 10)
+#define COP__DEFINED_HEARD_MAX (UINT64_C(960) << 10)
 
 /* A try that is not answered by then, or that found nobody; longer each time. */
 #define COP__ATTACH_AGAIN (UINT64_C(20) * COP_MSEC)
@@ -372,6 +379,8 @@ struct cop__opening {
 /* The bytes of a stream that is planned here and now. COP_EINVAL, COP_ENOMEM. */
 int cop__stream_define(const struct cop_node *node, const struct cop__opening *opening,
                        struct cop_buf **out);
+/* T23: whether a definition of so many bytes has a place beside those that there are. */
+bool cop__stream_has_room(const struct cop_node *node, size_t bytes, uint64_t most);
 /* The stream of these bytes, in no network yet. NULL: they are none; or no memory. */
 struct cop__stream *cop__stream_make(struct cop_node *node, struct cop__bytes bytes,
                                      uint64_t *network, struct cop_shape *shape);

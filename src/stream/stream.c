@@ -47,25 +47,36 @@ bool cop__stream_was_closed(const struct cop_node *node, uint64_t number)
 
 /* ---- requests -------------------------------------------------------------------- */
 
+/* As the front-end planned it, or as it would be here. */
+static int define(const struct cop_node *node, const struct cop_request *request,
+                  struct cop_buf **out)
+{
+    struct cop__opening opening = {request->stream, request->member,
+                                   request->incarnation};
+    const struct cop_buf *said = request->stream->definition;
+    int error = 0;
+    if (said)
+        *out = cop_buf_copy(said->data, said->length);
+    else
+        error = cop__stream_define(node, &opening, out);
+    if (error || !*out)
+        return error ? error : COP_ENOMEM;
+    if (cop__stream_has_room(node, (*out)->length, COP__DEFINED_MAX))
+        return 0;
+    cop_buf_unref(*out);
+    return COP_ETOOBIG;
+}
+
 /* T1: the stream is opened here, and in all members as they hear of it. */
 static int open_new(struct cop_node *node, const struct cop_request *request,
                     struct cop__stream **out)
 {
-    struct cop__opening opening = {request->stream, request->member,
-                                   request->incarnation};
     struct cop_buf *definition = NULL;
     uint64_t number;
     struct cop_shape shape;
-    int error = 0;
-    if (request->stream->definition)
-        definition = cop_buf_copy(request->stream->definition->data,
-                                  request->stream->definition->length);
-    else
-        error = cop__stream_define(node, &opening, &definition);
+    int error = define(node, request, &definition);
     if (error)
         return error;
-    if (!definition)
-        return COP_ENOMEM;
     struct cop__stream *stream = cop__stream_make(
         node, (struct cop__bytes){definition->data, definition->length}, &number,
         &shape);

@@ -396,9 +396,75 @@ static void test_planned_by_any_member(void **state)
     solo_destroy(fixed);
 }
 
+/* ---- how many (T23) -------------------------------------------------------------- */
+
+static int ask_for(struct solo *root, uint64_t number, enum cop_request_kind kind)
+{
+    struct cop_stream_options options = {
+        .number = number, .filter = "sum", .type = "u64", .window = 4};
+    assert_int_equal(cop_shape_make(COP_SHAPE_KARY, 2, &options.shape), 0);
+    struct cop_request request = {.kind = kind, .group = number, .stream = &options};
+    struct cop_event event = {.kind = COP_EVENT_SUBMIT, .request = &request};
+    int error = solo_event(root, &event);
+    solo_forget(root);
+    return error;
+}
+
+/* All that a new neighbour is told of them at once has to fit into a frame. */
+static void test_many_fit_into_a_frame(void **state)
+{
+    (void)state;
+    struct solo *root = solo_create(MEMBERS, 0, &connections, COP_QUORUM_MAJORITY);
+    uint64_t opened = 0;
+    int error;
+    while ((error = ask_for(root, opened + 1, COP_REQUEST_STREAM_OPEN)) == 0)
+        assert_true(++opened < 10000);
+    assert_int_equal(error, COP_ETOOBIG);
+    assert_true(opened > 1000);
+    const uint8_t nothing[12] = {0};
+    struct cop__msg_attach attach = {.number = 1, .news = {nothing, sizeof nothing}};
+    solo_recv(root, 9, COP__KIND_ATTACH, cop__encode_attach(&attach));
+    assert_true(solo_frame(root, COP__KIND_ADOPT, 0)->frame.payload->length <
+                COP__FRAME_MAX);
+    solo_forget(root);
+    assert_int_equal(ask_for(root, 1, COP_REQUEST_STREAM_CLOSE), 0);
+    assert_int_equal(ask_for(root, opened + 1, COP_REQUEST_STREAM_OPEN), 0);
+    solo_destroy(root);
+}
+
+/* Whoever says that there are any number of them is not believed. */
+static void test_too_many_are_not_heard(void **state)
+{
+    (void)state;
+    struct cop_stream_options options = options_down(NULL, NULL, NULL);
+    struct cop_buf *definition = define(&options);
+    struct solo *solo = member_with(5, definition, (const cop_id[]){0, 2}, 2);
+    uint8_t news[1024];
+    uint64_t number = NUMBER;
+    while (solo->stats.ignored_unasked == 0) {
+        assert_true(++number < 10000);
+        struct cop__writer writer = cop__writer(definition->data + 8, 8);
+        cop__put_u64(&writer, number);
+        writer = cop__writer(news, sizeof news);
+        cop__put_u32(&writer, 1);
+        cop__put_bytes(&writer,
+                       (struct cop__bytes){definition->data, definition->length});
+        cop__put_u64(&writer, 0); /* none was closed, nobody attached */
+        struct cop__msg_network message = {
+            .news = {news, (uint32_t)(writer.at - news)}};
+        solo_recv(solo, 2, COP__KIND_NETWORK, cop__encode_network(&message));
+        solo_forget(solo);
+    }
+    assert_true(number > 1000);
+    cop_buf_unref(definition);
+    solo_destroy(solo);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_too_many_are_not_heard),
+        cmocka_unit_test(test_many_fit_into_a_frame),
         cmocka_unit_test(test_down_by_the_plan),
         cmocka_unit_test(test_down_is_carried_unchanged),
         cmocka_unit_test(test_down_that_fails),
