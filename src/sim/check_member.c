@@ -301,6 +301,12 @@ static void on_action(void *of, struct cop_sim *sim,
     }
 }
 
+static bool accuses_by_chance(const struct cop_sim *sim)
+{
+    const struct cop_detect *detect = &sim->config.detect;
+    return detect->gossip_period_ns > 0 && detect->witnesses == 0;
+}
+
 /*
  * M6 of one life. Where any side may go on, and the world was parted or lied to, others than those
  * whom that happened to may be on the wrong side of it. Whose clock jumps may be wrong about nobody,
@@ -310,8 +316,7 @@ static void on_action(void *of, struct cop_sim *sim,
 static bool is_blameless(const struct state *state, const struct cop_sim *sim,
                          cop_id id, cop_incarnation life)
 {
-    const struct cop_detect *detect = &sim->config.detect;
-    if (detect->gossip_period_ns && (detect->stealth || detect->witnesses == 0))
+    if (accuses_by_chance(sim) || sim->config.detect.stealth)
         return false;
     if (cop_sim_was_disturbed(sim) && !state->saw_disturbance)
         return false;
@@ -445,6 +450,16 @@ static bool may_demand(const struct state *state, const struct cop_sim *sim,
     return true;
 }
 
+/* Whether anybody in it lives anew. */
+static bool has_returned(const struct cop_view *view)
+{
+    bool any = false;
+    for (cop_id id = cop_view_next(view, COP_ID_NONE); id != COP_ID_NONE;
+         id = cop_view_next(view, id))
+        any |= cop_view_incarnation(view, id) > COP__FIRST_INCARNATION;
+    return any;
+}
+
 /*
  * Where any side goes on, worlds that met and parted again find each other when a connection
  * is made anew. Connections that nobody needs are closed by drivers in time, but not here.
@@ -452,19 +467,18 @@ static bool may_demand(const struct state *state, const struct cop_sim *sim,
 static bool may_stay_apart(const struct state *state, const struct cop_sim *sim,
                            const struct cop_view *view, const struct cop_view *newest)
 {
-    bool met = false;
-    for (cop_id id = cop_view_next(newest, COP_ID_NONE); id != COP_ID_NONE;
-         id = cop_view_next(newest, id))
-        met |= cop_view_incarnation(newest, id) > 1;
-    return (sim->config.quorum == COP_QUORUM_NONE || state->went_on) && met &&
+    return (sim->config.quorum == COP_QUORUM_NONE || state->went_on) &&
+           (has_returned(newest) || has_returned(view)) &&
            cop__view_common(view, newest) == 0;
 }
 
-/* M7: who lives, and is accused, gets its denial out to everybody. */
+/* M7: who lives, and is accused, gets its denial out to everybody. Where gossip accuses by chance
+ * (D12), somebody may just be about to. */
 static void check_doubts(struct cop_sim *sim, const struct cop_view *newest, cop_id id)
 {
     const struct cop_node *node = cop_sim_node(sim, id);
-    if (!same(cop_view_ballot(cop_node_view(node)), cop_view_ballot(newest)))
+    if (!same(cop_view_ballot(cop_node_view(node)), cop_view_ballot(newest)) ||
+        accuses_by_chance(sim))
         return;
     if (cop_node_is_degraded(node))
         cop_sim_fail(sim, "M7", "%u is degraded when all is over", (unsigned)id);

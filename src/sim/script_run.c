@@ -17,12 +17,12 @@
 /* With detectors that ask again and again it never comes to rest: this, and so many of their
  * periods, is enough; less where periods are short. */
 #define WATCH_NS (20 * COP_SEC)
-#define WATCH_LEAST_NS (5 * COP_SEC)
-#define WATCH_PERIODS 75u
+#define WATCH_LEAST_NS (4 * COP_SEC)
+#define WATCH_PERIODS 40u
 /* When all faults are over it ends once all is well, and stayed so. Deadlines grow to 32 periods,
  * and who is in stealth says nothing for longer than that. */
-#define PEACE_NS (3 * COP_SEC)
-#define PEACE_PERIODS 20u
+#define PEACE_NS COP_SEC
+#define PEACE_PERIODS 8u
 #define PEACE_MOST_NS (30 * COP_SEC)
 #define PEACE_MOST_PERIODS 200u
 

@@ -148,6 +148,16 @@ static void jump(struct cop__draw *draw, cop_time at)
     cop__draw_add(draw, &made);
 }
 
+/* Any time, or just when a question is under way: periods begin with the run. */
+static cop_time draw_moment(struct cop__draw *draw)
+{
+    const struct cop_sim_net *net = &draw->script->config.net;
+    if (chance(draw, 40))
+        return below(draw, 10 * draw->period);
+    return below(draw, 10) * draw->period +
+           below(draw, 2 * (net->latency_ns + net->jitter_ns) + 20 * COP_USEC);
+}
+
 void cop__swarm_silence(struct cop__draw *draw)
 {
     static void (*const kinds[])(struct cop__draw *, cop_time) = {stop, delay, cut,
@@ -158,7 +168,7 @@ void cop__swarm_silence(struct cop__draw *draw)
     /* One or two kinds in a run: what is not disturbed can be judged. */
     uint64_t first = below(draw, KINDS), second = below(draw, KINDS);
     for (uint64_t i = 0; i < count; i++)
-        kinds[chance(draw, 50) ? first : second](draw, below(draw, 10 * draw->period));
+        kinds[chance(draw, 50) ? first : second](draw, draw_moment(draw));
 }
 
 /* ---- long histories -------------------------------------------------------------- */
