@@ -25,6 +25,7 @@
 #define PEACE_PERIODS 8u
 #define PEACE_MOST_NS (30 * COP_SEC)
 #define PEACE_MOST_PERIODS 200u
+#define STEALTH_PERIODS 48u
 
 /* What the guard held goes on after a minute, with all that waited. */
 #define GUARD_NS (90 * COP_SEC)
@@ -275,7 +276,7 @@ static bool is_peace(const struct cop_sim *sim)
         if (!node)
             continue;
         view = view ? view : cop_node_view(node);
-        if (!cop_node_is_member(node) ||
+        if (!cop_node_is_member(node) || cop_node_is_degraded(node) ||
             cop_view_digest(cop_node_view(node)) != cop_view_digest(view) ||
             !cop_view_has(view, id, cop__sim_incarnation(sim, id)))
             return false;
@@ -295,10 +296,12 @@ static void run_to_peace(struct run *run)
     cop_time last = sim->now + PEACE_MOST_NS + PEACE_MOST_PERIODS * period +
                     (run->script->config.guard ? GUARD_NS : 0);
     cop_time step = PEACE_NS + PEACE_PERIODS * period;
+    cop_time first =
+        sim->now + (run->script->config.detect.stealth ? STEALTH_PERIODS * period : 0);
     bool was_peace = false;
     while (sim->now < last && !cop_sim_failure(sim)) {
         run_to_rest(run, sim->now + step);
-        bool peace = is_peace(sim);
+        bool peace = sim->now >= first && is_peace(sim);
         if (peace && was_peace)
             return;
         was_peace = peace;
