@@ -102,7 +102,7 @@ static bool is_outdated(const struct cop_node *node, const struct cop__belief *h
 
 /* D4: who accuses me hears my denial from me: where two accuse each other, neither is a
  * neighbour of the other any more, and no flood would carry it. */
-static void tell_about_me(struct cop_node *node, cop_id to)
+void cop__detect_tell_about_me(struct cop_node *node, cop_id to)
 {
     cop_id self = node->self;
     struct cop_ranks one = {.items = &self, .count = 1};
@@ -139,7 +139,7 @@ void cop__on_news(struct cop_node *node, const struct cop_frame *frame)
     }
     cop__detect(node)->teller = COP_ID_NONE;
     if (wrong)
-        tell_about_me(node, frame->header.sender);
+        cop__detect_tell_about_me(node, frame->header.sender);
     if (denied.count > 0)
         send_news(node, frame->header.sender, &denied);
     cop_ranks_free(&denied);

@@ -54,6 +54,8 @@ void cop__detect_rely(struct cop_node *node, cop_id id);
 void cop__detect_hear(struct cop_node *node, cop_id id);
 /* D13: whether I say nothing yet, so that my former life is found dead. */
 bool cop__detect_is_stealthy(const struct cop_node *node);
+/* What comes meanwhile, and is not taken in: an accusation is denied later. */
+void cop__detect_hear_in_stealth(struct cop_node *node, const struct cop_frame *frame);
 /* Whether a detector is on that finds it. */
 bool cop__detect_finds_silence(const struct cop_node *node);
 /* Whether nobody answers me: I cannot tell their deaths from mine. */

@@ -2,6 +2,7 @@
 #include "detect/state.h"
 
 #include "base/random.h"
+#include "base/rankset.h"
 
 #include <stdlib.h>
 
@@ -17,7 +18,8 @@
  *
  * D13. A life that remembers nothing of its former one is in stealth: it takes stamps in and
  * says nothing, so that the others find the former one dead. It ends when they must have, or
- * when it hears that they did long ago.
+ * when it hears that they did long ago. Who accuses me meanwhile hears my denial (D4) then: it
+ * was told nothing, and would not ask again.
  */
 
 /* Stamps in one frame; if there are more they take turns. */
@@ -37,8 +39,9 @@ struct cop__gossip {
     cop_time next;
     uint64_t silent_until; /* period: stealth */
     bool stealth;
-    cop_id from;          /* the next stamp to send, if there are too many */
-    struct pulse *pulses; /* by id */
+    struct cop_ranks accusers; /* who said meanwhile that I am gone */
+    cop_id from;               /* the next stamp to send, if there are too many */
+    struct pulse *pulses;      /* by id */
     uint32_t capacity;
 };
 
@@ -77,13 +80,17 @@ void cop__gossip_fini(struct cop__gossip *gossip)
 {
     if (!gossip)
         return;
+    cop_ranks_free(&gossip->accusers);
     free(gossip->pulses);
     free(gossip);
 }
 
 size_t cop__gossip_bytes(const struct cop__gossip *gossip)
 {
-    return gossip ? sizeof *gossip + gossip->capacity * sizeof *gossip->pulses : 0;
+    if (!gossip)
+        return 0;
+    return sizeof *gossip + gossip->capacity * sizeof *gossip->pulses +
+           gossip->accusers.capacity * sizeof(cop_rank);
 }
 
 bool cop__detect_is_stealthy(const struct cop_node *node)
@@ -92,9 +99,34 @@ bool cop__detect_is_stealthy(const struct cop_node *node)
     return senses && senses->gossip && senses->gossip->stealth;
 }
 
+/* The denial is taken now, and said when I speak again. */
+void cop__detect_hear_in_stealth(struct cop_node *node, const struct cop_frame *frame)
+{
+    struct cop__gossip *gossip = cop__senses(node)->gossip;
+    const struct cop_header *header = &frame->header;
+    struct cop__msg_news news;
+    if (header->kind != COP__KIND_NEWS ||
+        !cop_view_has(node->view, header->sender, header->sender_incarnation) ||
+        cop__decode_news(frame->payload->data, frame->payload->length, &news))
+        return;
+    for (uint32_t i = 0; i < news.beliefs.count; i++) {
+        struct cop__belief belief = cop__belief_at(news.beliefs, i);
+        if (belief.id != node->self || belief.incarnation != node->incarnation ||
+            belief.status < COP_SUSPECT)
+            continue;
+        cop__roster_merge(node, &belief);
+        if (cop__rankset_put(&gossip->accusers, header->sender))
+            cop__fail(node, COP_ENOMEM);
+    }
+}
+
 static void end_stealth(struct cop_node *node)
 {
-    cop__senses(node)->gossip->stealth = false;
+    struct cop__gossip *gossip = cop__senses(node)->gossip;
+    gossip->stealth = false;
+    for (uint32_t i = 0; i < gossip->accusers.count; i++)
+        cop__detect_tell_about_me(node, gossip->accusers.items[i]);
+    gossip->accusers.count = 0;
     struct cop__change change = {COP__CHANGE_RESTATED, node->self, node->rank};
     cop__tell_change(node, &change);
     cop__senses_touch(node);
@@ -278,6 +310,8 @@ void cop__gossip_digest(const struct cop__gossip *gossip, struct cop__digest *di
     if (!gossip)
         return;
     cop__digest_word(digest, gossip->cycle << 1 | gossip->stealth);
+    for (uint32_t i = 0; i < gossip->accusers.count; i++)
+        cop__digest_word(digest, gossip->accusers.items[i]);
     for (uint32_t i = 0; i < gossip->capacity; i++)
         cop__digest_word(digest, gossip->pulses[i].stamp);
 }

@@ -163,6 +163,8 @@ static inline bool cop__is_inside(const struct cop_node *node)
 void cop__detect_convict(struct cop_node *node, cop_id id, enum cop_status how);
 /* It is tried again in a while, if somebody still waits for it. */
 void cop__detect_try_later(struct cop_node *node, cop_id id);
+/* What I know of myself, to one who thinks otherwise. */
+void cop__detect_tell_about_me(struct cop_node *node, cop_id to);
 /* I have found out that this suspect is gone. */
 void cop__detect_find(struct cop_node *node, cop_id id);
 

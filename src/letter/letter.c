@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "letter/letter.h"
 
+#include "detect/detect.h"
 #include "member/member.h"
 #include "roster/roster.h"
 
@@ -24,7 +25,7 @@ struct correspondent {
     cop_incarnation incarnation;
     uint64_t sent;     /* number of my latest */
     uint64_t received; /* number of its latest that was delivered */
-    bool missed;       /* one came too early, and could not be kept */
+    bool missed;       /* one came too early, or in stealth, and could not be kept */
     struct letter *waiting;
     uint32_t count, capacity;
 };
@@ -33,6 +34,7 @@ struct letters {
     struct cop__node_timer timer; /* runs while somebody has to be told something */
     struct correspondent *all;
     uint32_t count, capacity;
+    bool silent; /* something was not sent or not taken because of stealth (D13) */
 };
 
 static struct letters *state(const struct cop_node *node)
@@ -135,6 +137,10 @@ static void forget(struct cop_node *node, uint32_t at)
 static void send(struct cop_node *node, const struct correspondent *peer,
                  uint64_t number, const struct letter *what)
 {
+    if (cop__detect_is_stealthy(node)) {
+        state(node)->silent = true;
+        return;
+    }
     struct cop_ballot ballot = cop_view_ballot(node->view);
     struct cop__msg_letter letter = {
         .number = number,
@@ -230,12 +236,26 @@ static void take(struct cop_node *node, struct correspondent *peer,
     say_received(node, peer, false);
 }
 
+/* D13: it is asked for when I speak again. */
+static void miss(struct cop_node *node, const struct cop_header *header)
+{
+    if (!cop_view_has(node->view, header->sender, header->sender_incarnation))
+        return;
+    struct correspondent *peer = get(node, header->sender, header->sender_incarnation);
+    if (peer)
+        peer->missed = state(node)->silent = true;
+}
+
 void cop__on_letter(struct cop_node *node, const struct cop_frame *frame)
 {
     struct cop__msg_letter letter;
     const struct cop_header *header = &frame->header;
     if (cop__decode_letter(frame->payload->data, frame->payload->length, &letter)) {
         COP__COUNT(node, ignored_malformed);
+        return;
+    }
+    if (cop__detect_is_stealthy(node)) {
+        miss(node, header);
         return;
     }
     struct cop_ballot theirs = {letter.epoch, letter.root, letter.incarnation};
@@ -277,6 +297,17 @@ void cop__on_receipt(struct cop_node *node, const struct cop_frame *frame)
 
 /* ---- the layer ------------------------------------------------------------------- */
 
+static void catch_up(struct cop_node *node)
+{
+    struct letters *letters = state(node);
+    for (uint32_t i = 0; i < letters->count; i++) {
+        send_again(node, &letters->all[i]);
+        if (letters->all[i].missed)
+            say_received(node, &letters->all[i], true);
+        letters->all[i].missed = false;
+    }
+}
+
 /* L3: what was not answered for in the last view is sent again in this one, and what I could
  * not keep until I had it is asked for. */
 static void on_view(struct cop_node *node, const struct cop_view *old)
@@ -288,12 +319,17 @@ static void on_view(struct cop_node *node, const struct cop_view *old)
         if (!cop_view_has(node->view, peer->id, peer->incarnation))
             forget(node, i - 1);
     }
-    for (uint32_t i = 0; i < letters->count; i++) {
-        send_again(node, &letters->all[i]);
-        if (letters->all[i].missed)
-            say_received(node, &letters->all[i], true);
-        letters->all[i].missed = false;
-    }
+    catch_up(node);
+}
+
+/* The end of stealth. */
+static void on_change(struct cop_node *node, const struct cop__change *change)
+{
+    struct letters *letters = state(node);
+    if (change->id != node->self || !letters->silent || cop__detect_is_stealthy(node))
+        return;
+    letters->silent = false;
+    catch_up(node);
 }
 
 static void start(struct cop_node *node)
@@ -316,6 +352,8 @@ static void fini(struct cop_node *node)
 static void digest_state(const struct cop_node *node, struct cop__digest *digest)
 {
     const struct letters *letters = state(node);
+    if (letters->silent)
+        cop__digest_word(digest, 1);
     for (uint32_t i = 0; i < letters->count; i++) {
         const struct correspondent *peer = &letters->all[i];
         cop__digest_word(digest, (uint64_t)peer->id << 32 | peer->count);
@@ -355,6 +393,7 @@ const struct cop__layer cop__letter_layer = {
     .for_views = true,
     .start = start,
     .fini = fini,
+    .on_change = on_change,
     .on_view = on_view,
     .on_submit = on_submit,
     .digest = digest_state,

@@ -60,7 +60,7 @@ static void release(struct cop_node *node)
     for (uint32_t i = 0; i < count; i++) {
         member->judged = &held[i];
         if (!node->failed && member->phase != PHASE_OUT)
-            cop__take_frame(node, &held[i].frame);
+            cop__take_again(node, &held[i].frame);
         cop_buf_unref(held[i].frame.payload);
     }
     member->judged = NULL;

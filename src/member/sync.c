@@ -216,10 +216,20 @@ static bool is_doubted(const struct cop_node *node, const struct cop_header *hea
            belief.incarnation == header->sender_incarnation;
 }
 
-/* D13: to what there is no answer. */
-static bool is_heard_in_stealth(uint16_t kind)
+/* D13: to what there is no answer, or none yet. */
+static bool admit_in_stealth(struct cop_node *node, const struct cop_frame *frame,
+                             bool inside)
 {
-    return kind == COP__KIND_GOSSIP || kind == COP__KIND_OUT;
+    switch (frame->header.kind) {
+    case COP__KIND_OUT:
+        return true;
+    case COP__KIND_GOSSIP:
+    case COP__KIND_LETTER:
+        return inside;
+    default:
+        cop__detect_hear_in_stealth(node, frame);
+        return false;
+    }
 }
 
 /* Nobody handles these where the view is fixed. */
@@ -251,10 +261,11 @@ bool cop__member_admit(struct cop_node *node, const struct cop_frame *frame)
         return false;
     }
     const struct cop__member *member = cop__member(node);
-    if (member->phase == PHASE_OUT ||
-        (cop__detect_is_stealthy(node) && !is_heard_in_stealth(header->kind)))
+    if (member->phase == PHASE_OUT)
         return false;
     bool inside = cop_view_has(node->view, header->sender, header->sender_incarnation);
+    if (cop__detect_is_stealthy(node))
+        return admit_in_stealth(node, frame, inside);
     if (!inside && !admit_stranger(node, frame))
         return false;
     if (!node->again)

@@ -35,10 +35,15 @@ struct last {
     bool leaving;
 };
 
+/* The last life of each that others may have reason to find gone (M6). */
+#define FOR_EVER UINT64_MAX
+
 struct state {
     struct known *views; /* by ballot */
     uint32_t count, capacity;
     struct last *nodes;
+    cop_incarnation *disturbed;
+    bool saw_disturbance; /* else, if there was one, nobody knows whose */
     /* Proposals that somebody acknowledged: each may be a view, by ballot. */
     struct cop_view **proposals;
     uint32_t proposal_count, proposal_capacity;
@@ -67,9 +72,11 @@ static void *init(struct cop_sim *sim)
         return NULL;
     state->nodes = calloc(sim->config.nodes, sizeof(*state->nodes));
     state->views = calloc(4, sizeof(*state->views));
-    if (!state->nodes || !state->views) {
+    state->disturbed = calloc(sim->config.nodes, sizeof(*state->disturbed));
+    if (!state->nodes || !state->views || !state->disturbed) {
         free(state->nodes);
         free(state->views);
+        free(state->disturbed);
         free(state);
         return NULL;
     }
@@ -91,6 +98,7 @@ static void fini(void *of)
     free(state->proposals);
     free(state->views);
     free(state->nodes);
+    free(state->disturbed);
     free(state);
 }
 
@@ -247,19 +255,90 @@ static void check_way(struct state *state, struct cop_sim *sim, struct known *kn
     }
 }
 
-/* M6: only checked where nothing but crashes and reports from outside happened, and when the first
- * has the view: nobody who is without life then has any later. */
-static void check_accuracy(struct cop_sim *sim, struct known *known)
+/* ---- who did nothing wrong --------------------------------------------------------- */
+
+static void disturb(struct state *state, const struct cop_sim *sim, cop_id id,
+                    cop_incarnation life)
+{
+    if (id < sim->config.nodes && life > state->disturbed[id])
+        state->disturbed[id] = life;
+}
+
+static void disturb_set(struct state *state, const struct cop_sim *sim,
+                        const struct cop_sim_set *set)
+{
+    for (uint32_t i = 0; i < set->count; i++)
+        for (cop_id id = set->ranges[i].first; id <= set->ranges[i].last; id++)
+            disturb(state, sim, id, FOR_EVER);
+}
+
+/* What a life suffers ends with it; what happens to links is there for the next one, too. */
+static void on_action(void *of, struct cop_sim *sim,
+                      const struct cop_sim_action *action)
+{
+    struct state *state = of;
+    state->saw_disturbance |= action->kind >= COP_SIM_PAUSE &&
+                              action->kind <= COP_SIM_JUMP &&
+                              action->kind != COP_SIM_BREAK;
+    switch (action->kind) {
+    case COP_SIM_PAUSE:
+    case COP_SIM_SLOW:
+        disturb(state, sim, action->a, cop__sim_incarnation(sim, action->a));
+        return;
+    case COP_SIM_LIE:
+        disturb(state, sim, action->b, cop__sim_incarnation(sim, action->b));
+        return;
+    case COP_SIM_SLOW_LINK:
+        disturb(state, sim, action->a, FOR_EVER);
+        disturb(state, sim, action->b, FOR_EVER);
+        return;
+    case COP_SIM_PARTITION:
+        disturb_set(state, sim, &action->left);
+        disturb_set(state, sim, &action->right);
+        return;
+    default:
+        return;
+    }
+}
+
+static bool accuses_by_chance(const struct cop_sim *sim)
+{
+    const struct cop_detect *detect = &sim->config.detect;
+    return detect->gossip_period_ns > 0 && detect->witnesses == 0;
+}
+
+/*
+ * M6 of one life. Where any side may go on, and the world was parted or lied to, others than those
+ * whom that happened to may be on the wrong side of it. Whose clock jumps may be wrong about nobody,
+ * and nobody about it. Gossip is a matter of chance where nobody else is asked (D12), and in stealth
+ * nobody answers (D13).
+ */
+static bool is_blameless(const struct state *state, const struct cop_sim *sim,
+                         cop_id id, cop_incarnation life)
+{
+    if (accuses_by_chance(sim) || sim->config.detect.stealth)
+        return false;
+    if (cop_sim_was_disturbed(sim) && !state->saw_disturbance)
+        return false;
+    if (!is_exclusive(state, sim) && (cop_sim_was_disturbed(sim) || sim->lied))
+        return false;
+    return life > state->disturbed[id];
+}
+
+/* M6: when the first has the view, for nobody who is without life then has any later. */
+static void check_accuracy(const struct state *state, struct cop_sim *sim,
+                           struct known *known)
 {
     const struct cop_view *view = known->view;
-    if (known->is_judged || cop_sim_was_disturbed(sim) || sim->lied)
+    if (known->is_judged)
         return;
     known->is_judged = true;
     for (cop_id id = 0; id < cop_view_slots(view); id++) {
         struct cop_member member;
         if (cop_view_member(view, id, &member) == 0 && member.presence == COP_REMOVED &&
             cop_sim_is_alive(sim, id) &&
-            cop__sim_incarnation(sim, id) == member.incarnation)
+            cop__sim_incarnation(sim, id) == member.incarnation &&
+            is_blameless(state, sim, id, member.incarnation))
             cop_sim_fail(sim, "M6", "view %llu is without %u, which did nothing wrong",
                          (unsigned long long)cop_view_epoch(view), (unsigned)id);
     }
@@ -284,7 +363,7 @@ static void on_view(void *of, struct cop_sim *sim, cop_id id, struct cop_view *v
     struct known *known = note(state, sim, view);
     if (known && !cop_sim_failure(sim)) {
         check_way(state, sim, known, id, last);
-        check_accuracy(sim, known);
+        check_accuracy(state, sim, known);
     }
     last->ballot = ballot;
 }
@@ -371,6 +450,16 @@ static bool may_demand(const struct state *state, const struct cop_sim *sim,
     return true;
 }
 
+/* Whether anybody in it lives anew. */
+static bool has_returned(const struct cop_view *view)
+{
+    bool any = false;
+    for (cop_id id = cop_view_next(view, COP_ID_NONE); id != COP_ID_NONE;
+         id = cop_view_next(view, id))
+        any |= cop_view_incarnation(view, id) > COP__FIRST_INCARNATION;
+    return any;
+}
+
 /*
  * Where any side goes on, worlds that met and parted again find each other when a connection
  * is made anew. Connections that nobody needs are closed by drivers in time, but not here.
@@ -378,12 +467,28 @@ static bool may_demand(const struct state *state, const struct cop_sim *sim,
 static bool may_stay_apart(const struct state *state, const struct cop_sim *sim,
                            const struct cop_view *view, const struct cop_view *newest)
 {
-    bool met = false;
-    for (cop_id id = cop_view_next(newest, COP_ID_NONE); id != COP_ID_NONE;
-         id = cop_view_next(newest, id))
-        met |= cop_view_incarnation(newest, id) > 1;
-    return (sim->config.quorum == COP_QUORUM_NONE || state->went_on) && met &&
+    return (sim->config.quorum == COP_QUORUM_NONE || state->went_on) &&
+           (has_returned(newest) || has_returned(view)) &&
            cop__view_common(view, newest) == 0;
+}
+
+/* M7: who lives, and is accused, gets its denial out to everybody. Where gossip accuses by chance
+ * (D12), somebody may just be about to. */
+static void check_doubts(struct cop_sim *sim, const struct cop_view *newest, cop_id id)
+{
+    const struct cop_node *node = cop_sim_node(sim, id);
+    if (!same(cop_view_ballot(cop_node_view(node)), cop_view_ballot(newest)) ||
+        accuses_by_chance(sim))
+        return;
+    if (cop_node_is_degraded(node))
+        cop_sim_fail(sim, "M7", "%u is degraded when all is over", (unsigned)id);
+    for (cop_id other = cop_view_next(newest, COP_ID_NONE); other != COP_ID_NONE;
+         other = cop_view_next(newest, other)) {
+        struct cop_belief belief = cop_node_belief(node, other);
+        if (lives(sim, other, belief.incarnation) && belief.status >= COP_SUSPECT)
+            cop_sim_fail(sim, "M7", "%u suspects %u when all is over", (unsigned)id,
+                         (unsigned)other);
+    }
 }
 
 static void check_end(const struct state *state, struct cop_sim *sim,
@@ -422,9 +527,10 @@ static void at_quiescence(void *of, struct cop_sim *sim)
     if (!newest || !may_demand(state, sim, newest) || is_held(sim, newest))
         return;
     for (cop_id id = 0; id < sim->config.nodes; id++) {
-        if (cop_sim_is_alive(sim, id))
+        if (cop_sim_is_alive(sim, id)) {
             check_end(state, sim, newest, id);
-        else if (cop_view_rank(newest, id) != COP_RANK_NONE)
+            check_doubts(sim, newest, id);
+        } else if (cop_view_rank(newest, id) != COP_RANK_NONE)
             cop_sim_fail(sim, "M7", "%u is dead, and in view %llu when all is over",
                          (unsigned)id, (unsigned long long)cop_view_epoch(newest));
     }
@@ -461,6 +567,7 @@ const struct cop_sim_checker *cop_sim_checker_member(void)
         .name = "member",
         .is_concerned = cop__sim_has_views,
         .init = init,
+        .on_action = on_action,
         .on_submit = on_submit,
         .after_step = after_step,
         .on_view = on_view,

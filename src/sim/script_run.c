@@ -14,8 +14,18 @@
 /* Within so much time and so many events after the last timeout, all must be at rest. */
 #define REST_NS (60 * COP_SEC)
 #define REST_EVENTS 2000000
-/* With detectors that ask again and again it never comes to rest: this is enough. */
+/* With detectors that ask again and again it never comes to rest: this, and so many of their
+ * periods, is enough; less where periods are short. */
 #define WATCH_NS (20 * COP_SEC)
+#define WATCH_LEAST_NS (4 * COP_SEC)
+#define WATCH_PERIODS 40u
+/* When all faults are over it ends once all is well, and stayed so. Deadlines grow to 32 periods,
+ * and who is in stealth says nothing for longer than that. */
+#define PEACE_NS COP_SEC
+#define PEACE_PERIODS 8u
+#define PEACE_MOST_NS (30 * COP_SEC)
+#define PEACE_MOST_PERIODS 200u
+#define STEALTH_PERIODS 48u
 
 /* What the guard held goes on after a minute, with all that waited. */
 #define GUARD_NS (90 * COP_SEC)
@@ -160,6 +170,14 @@ static int schedule(struct run *run)
     return 0;
 }
 
+/* The longer one of what looks for silence; 0: nothing does. */
+static cop_time period_of(const struct cop_sim_script *script)
+{
+    const struct cop_detect *detect = &script->config.detect;
+    return detect->ring_period_ns > detect->gossip_period_ns ? detect->ring_period_ns
+                                                             : detect->gossip_period_ns;
+}
+
 /* When everything that a script starts should be over, if nothing stands in its way. */
 static cop_time horizon(const struct cop_sim_script *script)
 {
@@ -175,9 +193,10 @@ static cop_time horizon(const struct cop_sim_script *script)
             end += action->coll.service_ns + script->config.nodes * 20 * COP_SEC;
         last = end > last ? end : last;
     }
-    const struct cop_detect *detect = &script->config.detect;
-    bool watches = detect->ring_period_ns || detect->gossip_period_ns;
-    return last + (watches ? WATCH_NS : REST_NS) +
+    cop_time watch = WATCH_LEAST_NS + WATCH_PERIODS * period_of(script);
+    if (watch > WATCH_NS)
+        watch = WATCH_NS;
+    return last + (period_of(script) ? watch : REST_NS) +
            (script->config.guard ? GUARD_NS : 0);
 }
 
@@ -247,6 +266,50 @@ static void probe_from_everybody(struct run *run, uint32_t round)
     run_to_rest(run, run->sim->now + LIVENESS_TIMEOUT_NS + REST_NS);
 }
 
+/* Whether exactly those who live are in a view, all in the same one. */
+static bool is_peace(const struct cop_sim *sim)
+{
+    const struct cop_view *view = NULL;
+    uint32_t alive = 0;
+    for (cop_id id = 0; id < sim->config.nodes; id++) {
+        const struct cop_node *node = sim->nodes[id].actor;
+        if (!node)
+            continue;
+        view = view ? view : cop_node_view(node);
+        if (!cop_node_is_member(node) || cop_node_is_degraded(node) ||
+            cop_view_digest(cop_node_view(node)) != cop_view_digest(view) ||
+            !cop_view_has(view, id, cop__sim_incarnation(sim, id)))
+            return false;
+        alive++;
+    }
+    for (uint32_t i = 0; i < sim->newcomer_count; i++)
+        if (!sim->newcomers[i]->done)
+            return false;
+    return view && cop_view_size(view) == alive;
+}
+
+/* Where detectors look on for ever: until all is well, and a while longer. */
+static void run_to_peace(struct run *run)
+{
+    struct cop_sim *sim = run->sim;
+    cop_time period = period_of(run->script);
+    cop_time last = sim->now + PEACE_MOST_NS + PEACE_MOST_PERIODS * period +
+                    (run->script->config.guard ? GUARD_NS : 0);
+    cop_time step = PEACE_NS + PEACE_PERIODS * period;
+    cop_time first =
+        sim->now + (run->script->config.detect.stealth ? STEALTH_PERIODS * period : 0);
+    bool was_peace = false;
+    while (sim->now < last && !cop_sim_failure(sim)) {
+        run_to_rest(run, sim->now + step);
+        bool peace = sim->now >= first && is_peace(sim);
+        if (peace && was_peace)
+            return;
+        was_peace = peace;
+        if (cop_sim_is_quiet(sim))
+            return;
+    }
+}
+
 /*
  * All faults end, and every living node probes. It need not know yet who came back, or that
  * it was lied to; asking everyone is how it learns. So where that happened, the probes of a
@@ -258,7 +321,11 @@ static void test_liveness(struct run *run)
     bool news = has_action(script, COP_SIM_RESTART) || has_action(script, COP_SIM_LIE);
     uint32_t rounds = news ? 2 : 1;
     cop_sim_heal(run->sim);
-    run_to_rest(run, horizon(script) + run->sim->now);
+    if (period_of(script) && cop__sim_has_views(run->sim) &&
+        cop__sim_has_nodes(run->sim))
+        run_to_peace(run);
+    else
+        run_to_rest(run, horizon(script) + run->sim->now);
     if (cop__sim_has_views(run->sim)) {
         cop_sim_settle(run->sim);
         cop_sim_quiescence(run->sim);

@@ -138,6 +138,9 @@ static void plain_net(struct cop__draw *draw)
             cop__chance(draw, 50) ? cop__between(draw, 1, 40) * COP_USEC : 0;
     }
     draw->beat = net->latency_ns + net->jitter_ns / 2 + net->compute_ns;
+    /* Where all is as far apart as detectors look, so are the parts of a plot. */
+    if (draw->period && draw->span >= draw->period)
+        draw->beat = draw->period / 16;
 }
 
 /* ---- requests -------------------------------------------------------------------- */
@@ -597,6 +600,13 @@ static void draw_stream(struct cop__draw *draw)
                stream);
 }
 
+/* About views, and nothing that is built on them. */
+static bool is_about_members(uint32_t flags)
+{
+    return (flags & COP_SIM_SWARM_VIEWS) &&
+           !(flags & (COP_SIM_SWARM_AGREE | COP_SIM_SWARM_STREAM));
+}
+
 int cop_sim_swarm_script(uint64_t seed, uint32_t flags, struct cop_sim_script *out)
 {
     struct cop_sim_script script;
@@ -615,6 +625,9 @@ int cop_sim_swarm_script(uint64_t seed, uint32_t flags, struct cop_sim_script *o
     script.liveness = true;
     static const cop_time spans[] = {100 * COP_USEC, COP_MSEC, 20 * COP_MSEC};
     draw.span = spans[cop__below(&draw, 3)];
+    bool members = is_about_members(flags);
+    if (members)
+        cop__swarm_detectors(&draw);
     draw.plots = views && cop__chance(&draw, 60);
     if (views)
         draw_views(&draw);
@@ -634,6 +647,10 @@ int cop_sim_swarm_script(uint64_t seed, uint32_t flags, struct cop_sim_script *o
         draw_moves(&draw);
     if (flags & COP_SIM_SWARM_DRAIN)
         draw_drains(&draw);
+    if (members) {
+        cop__swarm_silence(&draw);
+        cop__swarm_history(&draw);
+    }
     if (draw.error == 0 && (flags & COP_SIM_SWARM_COLL))
         draw.error = cop__swarm_collectives(&script);
     if (flags & COP_SIM_SWARM_GUARD)

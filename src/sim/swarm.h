@@ -11,10 +11,12 @@
 /* A script that is being drawn. */
 struct cop__draw {
     struct cop__random random;
+    struct cop__random own; /* of swarm_member.c */
     struct cop_sim_script *script;
     uint32_t n;
-    cop_time span; /* requests and faults come within it */
-    cop_time beat; /* what a message takes, about */
+    cop_time span;   /* requests and faults come within it */
+    cop_time beat;   /* what a message takes, about */
+    cop_time period; /* of detectors; 0: there are none */
     uint32_t flags;
     uint32_t joins; /* places for those who come */
     uint32_t letters;
@@ -47,6 +49,11 @@ static inline void cop__draw_add(struct cop__draw *draw,
 
 /* plots.c: some actions that belong together, where views change. */
 void cop__draw_plots(struct cop__draw *draw);
+/* swarm_member.c: detectors, and how far apart all else is; what they may not tell from deaths;
+ * long histories. */
+void cop__swarm_detectors(struct cop__draw *draw);
+void cop__swarm_silence(struct cop__draw *draw);
+void cop__swarm_history(struct cop__draw *draw);
 /* Makes broadcasts out of the probes of a script, and groups for them, by its seed. */
 int cop__swarm_collectives(struct cop_sim_script *script);
 

@@ -135,6 +135,36 @@ static void test_seeds_differ_in_kind(void **state)
     assert_in_range(quorums[COP_QUORUM_NONE], 40, 400);
 }
 
+/* Detectors are in three of ten, alone and together; and some histories are long. */
+static void test_seeds_differ_in_detectors(void **state)
+{
+    (void)state;
+    unsigned ring = 0, gossip = 0, stealth = 0, witnesses = 0, both = 0, any = 0,
+             many = 0;
+    for (uint64_t seed = 1; seed <= 600; seed++) {
+        struct cop_sim_script script;
+        assert_int_equal(cop_sim_swarm_script(seed, COP_SIM_SWARM_VIEWS, &script), 0);
+        const struct cop_detect *detect = &script.config.detect;
+        bool has_ring = detect->ring_period_ns > 0,
+             has_gossip = detect->gossip_period_ns > 0;
+        ring += has_ring;
+        gossip += has_gossip;
+        both += has_ring && has_gossip;
+        stealth += detect->stealth;
+        witnesses += detect->witnesses > 0;
+        any += has_ring || has_gossip || detect->witnesses > 0;
+        many += script.count >= 16;
+        cop_sim_script_free(&script);
+    }
+    assert_in_range(any, 130, 230);
+    assert_in_range(ring, 70, 160);
+    assert_in_range(gossip, 30, 90);
+    assert_in_range(both, 5, 40);
+    assert_in_range(stealth, 8, 50);
+    assert_in_range(witnesses, 80, 170);
+    assert_in_range(many, 30, 120);
+}
+
 /* ---- all of them ----------------------------------------------------------------- */
 
 static void explore(uint32_t nodes, const char *shape, uint32_t crashes)
@@ -394,6 +424,20 @@ static void test_without_quorum_one_asks(void **state)
         "liveness\n");
     assert_int_equal(cop_view_size(look.view), 3);
     assert_true(look.at < COP_SEC);
+}
+
+/* D13: what is written in stealth is sent when it ends, and what came then is asked for: at the
+ * second start 0 does not hear it, for it speaks a second later than 1. */
+static void test_letters_wait_for_the_end_of_stealth(void **state)
+{
+    (void)state;
+    run("nodes 2\nshape chain\nviews majority\ndetect gossip 50ms stealth\n"
+        "net constant 10us\nat 0ns send 1 > 0 token 20\nliveness\n");
+    assert_int_equal(look.status, 0);
+    run("nodes 2\nshape chain\nviews majority\ndetect gossip 50ms stealth\n"
+        "net constant 10us\nat 10ms pause 0\nat 510ms resume 0\n"
+        "at 950ms send 1 > 0 token 20\nliveness\n");
+    assert_int_equal(look.status, 0);
 }
 
 /* V6: one that denies while others still acknowledge its removal is not removed. */
@@ -695,6 +739,7 @@ int main(void)
         cmocka_unit_test(test_nobody_skips_a_view),
         cmocka_unit_test(test_a_promised_place_stays_empty),
         cmocka_unit_test(test_without_quorum_one_asks),
+        cmocka_unit_test(test_letters_wait_for_the_end_of_stealth),
         cmocka_unit_test(test_a_denial_in_time),
         cmocka_unit_test(test_found_by_the_swarm),
         cmocka_unit_test(test_what_its_root_gave_up_is_over),
@@ -705,6 +750,7 @@ int main(void)
         cmocka_unit_test(test_crash_at_every_boundary),
         cmocka_unit_test(test_explorer),
         cmocka_unit_test(test_seeds_differ_in_kind),
+        cmocka_unit_test(test_seeds_differ_in_detectors),
         cmocka_unit_test(test_swarm),
         cmocka_unit_test(test_swarm_with_lies),
         cmocka_unit_test(test_most_come_back_at_once),

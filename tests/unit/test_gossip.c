@@ -175,6 +175,43 @@ static void test_out_is_heard_in_stealth(void **state)
     solo_destroy(solo);
 }
 
+static void accuse_me(struct solo *solo, cop_id from, cop_incarnation life,
+                      uint32_t denial)
+{
+    uint8_t bytes[COP__SIZE_belief];
+    struct cop__writer writer = cop__writer(bytes, sizeof bytes);
+    struct cop__belief me = {0, life, denial, COP_SUSPECT};
+    cop__belief_put(&writer, &me);
+    struct cop__msg_news news = {.beliefs = {bytes, 1}};
+    solo_recv(solo, from, COP__KIND_NEWS, cop__encode_news(&news));
+}
+
+/* D4, D13: who accuses is told nothing yet, does not say it again, and hears my denial in the end. */
+static void test_a_denial_waits_for_the_end_of_stealth(void **state)
+{
+    (void)state;
+    struct solo *solo = create(&stealth);
+    accuse_me(solo, 3, 1, 0);
+    accuse_me(solo, 5, 1, 0);
+    accuse_me(solo, 3, 1, 0);
+    accuse_me(solo, 6, 2, 0); /* of a life that I am not */
+    solo_recv(solo, 4, COP__KIND_NEWS, cop_buf_copy("x", 1));
+    solo_run(solo, solo->now + 2 * LIMIT * PERIOD - 1);
+    assert_silent(solo);
+    solo_run(solo, solo->now + PERIOD);
+    assert_int_equal(solo_sent(solo, COP__KIND_NEWS, 3), 1);
+    assert_int_equal(solo_sent(solo, COP__KIND_NEWS, 5), 1);
+    assert_int_equal(solo_sent(solo, COP__KIND_NEWS, COP_ID_NONE), 2);
+    const struct cop_buf *payload = solo_frame(solo, COP__KIND_NEWS, 1)->frame.payload;
+    struct cop__msg_news news;
+    assert_int_equal(cop__decode_news(payload->data, payload->length, &news), 0);
+    struct cop__belief denial = cop__belief_at(news.beliefs, 0);
+    assert_int_equal(denial.id, 0);
+    assert_int_equal(denial.denial, 1);
+    assert_int_equal(denial.status, COP_ALIVE);
+    solo_destroy(solo);
+}
+
 /* ---- what is ignored ------------------------------------------------------------- */
 
 static void test_nonsense(void **state)
@@ -227,6 +264,7 @@ int main(void)
         cmocka_unit_test(test_stealth_is_silent_and_ends),
         cmocka_unit_test(test_an_old_stamp_ends_stealth),
         cmocka_unit_test(test_out_is_heard_in_stealth),
+        cmocka_unit_test(test_a_denial_waits_for_the_end_of_stealth),
         cmocka_unit_test(test_nonsense),
         cmocka_unit_test(test_every_allocation_can_fail),
     };

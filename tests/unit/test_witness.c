@@ -142,6 +142,25 @@ static void test_what_was_kept_is_no_sign_of_life(void **state)
     solo_destroy(solo);
 }
 
+/* The same of a question from a view that I do not have: with each view it is judged again. */
+static void test_what_was_held_is_no_sign_of_life(void **state)
+{
+    (void)state;
+    struct solo *solo = create(7);
+    struct cop__msg_ask ask = {.initiator = ACCUSED,
+                               .incarnation = 1,
+                               .sequence = 1,
+                               .epoch = cop_view_epoch(solo->view) + 9};
+    solo_recv(solo, ACCUSED, COP__KIND_ASK, cop__encode_ask(&ask));
+    assert_int_equal(solo->stats.frames_held, 1);
+    solo_down(solo, ACCUSED, COP_DOWN_REFUSED);
+    solo_without(solo, 5, COP_LEFT, 4); /* whom nobody asked */
+    answer(solo, 0, false);
+    answer(solo, 1, false);
+    assert_true(solo_suspects(solo, ACCUSED));
+    solo_destroy(solo);
+}
+
 /* A silent witness is replaced by others; all who answer must agree. */
 static void test_silent_witnesses_are_replaced(void **state)
 {
@@ -514,6 +533,7 @@ int main(void)
         cmocka_unit_test(test_one_that_reaches_it_is_enough),
         cmocka_unit_test(test_hearing_the_accused_ends_it),
         cmocka_unit_test(test_what_was_kept_is_no_sign_of_life),
+        cmocka_unit_test(test_what_was_held_is_no_sign_of_life),
         cmocka_unit_test(test_silent_witnesses_are_replaced),
         cmocka_unit_test(test_dead_witnesses_are_replaced),
         cmocka_unit_test(test_two_members_have_no_witness),
