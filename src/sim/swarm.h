@@ -49,5 +49,7 @@ static inline void cop__draw_add(struct cop__draw *draw,
 void cop__draw_plots(struct cop__draw *draw);
 /* Makes broadcasts out of the probes of a script, and groups for them, by its seed. */
 int cop__swarm_collectives(struct cop_sim_script *script);
+/* Whether the broadcasts of a seed are made where views change. */
+bool cop__swarm_calls_change_views(uint64_t seed);
 
 #endif
