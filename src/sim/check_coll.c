@@ -81,6 +81,7 @@ struct state {
     uint32_t group_count, cast_count, run_count, tenure_count;
     uint32_t group_capacity, cast_capacity, run_capacity, tenure_capacity;
     uint8_t *marks;
+    cop_time *viewed; /* by id: when it last installed a view */
 };
 
 /* ---- memory ---------------------------------------------------------------------- */
@@ -89,12 +90,15 @@ static void *init(struct cop_sim *sim)
 {
     struct state *state = calloc(1, sizeof(*state));
     uint8_t *marks = calloc(cop_sim_nodes(sim), 1);
-    if (!state || !marks) {
+    cop_time *viewed = calloc(cop_sim_nodes(sim), sizeof(*viewed));
+    if (!state || !marks || !viewed) {
         free(state);
         free(marks);
+        free(viewed);
         return NULL;
     }
     state->marks = marks;
+    state->viewed = viewed;
     return state;
 }
 
@@ -108,6 +112,7 @@ static void fini(void *of)
     free(state->runs);
     free(state->tenures);
     free(state->marks);
+    free(state->viewed);
     free(state);
 }
 
@@ -580,9 +585,11 @@ static void check_stranger(const struct state *state, struct cop_sim *sim,
                          (unsigned)failure->at);
         return;
     }
-    /* Who has another view does not know a plain call over that of its root. */
+    /* Who has another view, or had one a moment ago, does not know a plain call over that of
+     * its root. */
     bool other_view = views && (!group || group->born == UINT64_MAX) && node &&
-                      cop_view_epoch(cop_node_view(node)) != cast->ballot.epoch;
+                      (cop_view_epoch(cop_node_view(node)) != cast->ballot.epoch ||
+                       state->viewed[failure->at] >= cast->submitted);
     if (blameless && !other_view && !(views && cop_sim_was_disturbed(sim)))
         cop_sim_fail(sim, NAME, "%llu: %u does not know the group, and never crashed",
                      token, (unsigned)failure->node);
@@ -738,6 +745,13 @@ static void check_end_of_run(struct cop_sim *sim, const struct run *run)
                      (unsigned)run->node, (unsigned long long)run->token);
 }
 
+static void on_view(void *of, struct cop_sim *sim, cop_id node, struct cop_view *view)
+{
+    struct state *state = of;
+    (void)view;
+    state->viewed[node] = cop_sim_now(sim);
+}
+
 static void at_quiescence(void *of, struct cop_sim *sim)
 {
     struct state *state = of;
@@ -790,6 +804,7 @@ const struct cop_sim_checker *cop_sim_checker_coll(void)
         .on_submit = on_submit,
         .on_complete = on_complete,
         .on_upcall = on_upcall,
+        .on_view = on_view,
         .at_quiescence = at_quiescence,
         .fini = fini,
         .digest = digest,
