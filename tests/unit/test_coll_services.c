@@ -108,9 +108,8 @@ static uint64_t handle_of_resolve(const struct solo *solo)
     return 0;
 }
 
-/* A question that waits for its service; then its sender is lost, or not; then the service says that
- * nobody is in the group. */
-static struct solo *resolve(bool is_lost)
+/* A question that waits for its service, which says that nobody is in the group. */
+static struct solo *resolve(void)
 {
     static const struct cop_detect plain;
     struct solo *root = solo_create(5, 0, &plain, COP_QUORUM_MAJORITY);
@@ -119,32 +118,17 @@ static struct solo *resolve(bool is_lost)
     submit_alone(solo, COP_REQUEST_SERVICE, &coll);
     solo_recv(solo, 0, COP__KIND_ASK, question_of(root));
     resolved.handle = handle_of_resolve(solo);
-    if (is_lost) {
-        solo_down(solo, 0, COP_DOWN_CLOSED);
-        solo_down(solo, 0, COP_DOWN_REFUSED);
-        assert_true(solo_suspects(solo, 0));
-    }
     solo_forget(solo);
     submit_alone(solo, COP_REQUEST_RESOLVED, &resolved);
     solo_destroy(root);
     return solo;
 }
 
-/* A frame is a sign of life when it comes, and not when it is taken up after it has waited: who is
- * suspect by then is not told so, for it has not said anything. */
-static void test_what_waited_is_no_sign_of_life(void **state)
-{
-    (void)state;
-    struct solo *solo = resolve(true);
-    assert_int_equal(solo_sent(solo, COP__KIND_NEWS, 0), 0);
-    solo_destroy(solo);
-}
-
 /* K2: a service that names nobody, or somebody twice, is no reason to say nothing. */
 static void test_who_resolves_wrongly_refuses(void **state)
 {
     (void)state;
-    struct solo *solo = resolve(false);
+    struct solo *solo = resolve();
     assert_int_equal(solo_sent(solo, COP__KIND_REFUSED, 0), 1);
     solo_destroy(solo);
 }
@@ -154,7 +138,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_strict_and_the_root_is_too_old),
         cmocka_unit_test(test_heirs_hear_nothing),
-        cmocka_unit_test(test_what_waited_is_no_sign_of_life),
         cmocka_unit_test(test_who_resolves_wrongly_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
