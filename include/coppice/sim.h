@@ -194,6 +194,8 @@ enum cop_sim_action_kind {
     COP_SIM_GROUP,     /* a makes a group of `left` */
     COP_SIM_GROUP_END, /* a ends a group */
     COP_SIM_BCAST,     /* a broadcasts; services are as good as `mischief` lets them */
+    COP_SIM_SERVICE,   /* the service of a is registered (anew), with coll.version */
+    COP_SIM_UNSERVICE, /* it goes, with all that it had begun */
     COP_SIM_AGREE,     /* a submits request: what cop_sim_agree makes; not in scripts */
     COP_SIM_STREAM,    /* the same of cop_sim_stream */
 };
@@ -272,8 +274,10 @@ enum cop_sim_mischief {
     COP_SIM_SINK_FAILS = 64,    /* it cannot put away what comes of the bulk */
     COP_SIM_SINK_STOPS = 128,   /* it does not say that it has */
     COP_SIM_SOURCE_FAILS = 256, /* at the root: bytes cannot be had */
+    /* Of an out-of-band group it names other members, or none, or says nothing. */
+    COP_SIM_RESOLVES_WRONG = 512,
 };
-#define COP_SIM_MISCHIEF_ALL 511u
+#define COP_SIM_MISCHIEF_ALL 1023u
 /* Beside them, and the contrary: services answer at once, whatever they are asked. */
 #define COP_SIM_PROMPT 0x80000000u
 /* Those that need no bulk. */
@@ -290,7 +294,7 @@ struct cop_sim_action {
     bool spare; /* JOIN */
     struct cop_sim_set left, right;
     struct cop_request request;
-    struct cop_coll coll; /* GROUP, GROUP_END, BCAST: without pointers */
+    struct cop_coll coll; /* GROUP, GROUP_END, BCAST, SERVICE: without pointers */
     uint32_t mischief;    /* BCAST: enum cop_sim_mischief, COP_SIM_PROMPT */
 };
 
@@ -458,9 +462,10 @@ uint64_t cop_sim_node_bytes(const struct cop_sim *sim);
  *   T partition LIST > LIST (one way)        at T heal at T break A B        at T jump
  *   A D         at T lie A about B   at T join [spare]   at T leave A   at T report A
  *   about B   at T send A > B token K   at T inquire A about B [timeout T]   liveness
- *   at T group A G now|lazy LIST [shape S] [token K]   at T endgroup A G [token K]   at T
- *   bcast A [group G] [token K] [timeout T] [service-time T] [plain] [last] [alive]
- *   [mischief M] [prompt] [bulk BYTES CHUNK]
+ *   at T group A G now|lazy|oob LIST [shape S] [token K]   at T endgroup A G [token K]
+ *   at T bcast A [group G] [token K] [timeout T] [service-time T] [version V] [plain]
+ *   [last] [alive] [strict] [mischief M] [prompt] [bulk BYTES CHUNK]
+ *   at T service A [version V]   at T unservice A
  *   (at the end: heal all, then
  *   everyone alive probes, and must name exactly the dead) until-complete        (stop
  *   when every probe has completed, not when all is quiet)

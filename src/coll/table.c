@@ -180,6 +180,9 @@ COP__APART int cop__group_resolve(struct cop_node *node,
         status = cop__group_create(&names, coll->targets, coll->target_count, &group);
     if (status == COP_ENOMEM)
         return status;
+    /* It is the service here that is wrong, and not the frame: that is said to who sent it. */
+    if (status == COP_EMALFORMED)
+        status = COP_EINVAL;
     struct cop_frame frame = colls->waiting[i].frame;
     cop_buf_ref(frame.payload);
     remove_waiting(colls, i);
@@ -187,7 +190,7 @@ COP__APART int cop__group_resolve(struct cop_node *node,
     colls->resolving = true;
     colls->resolved = group;
     colls->resolve_status = status;
-    cop__take_frame(node, &frame);
+    cop__take_again(node, &frame);
     colls->resolving = false;
     colls->resolved = NULL;
     cop__group_unref(group);

@@ -313,6 +313,16 @@ static bool are_together(const struct cop_sim *sim, const struct cop_life *a,
            cop_view_has(cop_node_view(right), a->id, a->incarnation);
 }
 
+/* Whether somebody may have been removed that lives: by a lie, or for its silence, where somebody
+ * looks for that. */
+static bool may_remove_living(const struct cop_sim *sim)
+{
+    const struct cop_detect *detect = &sim->config.detect;
+    return cop_sim_was_lied_to(sim) ||
+           (cop_sim_was_disturbed(sim) &&
+            (detect->ring_period_ns || detect->gossip_period_ns));
+}
+
 /* Also who is dead by now must have returned the same. Where every side of a split goes on,
  * who was taken for dead may have gone on; HAS is such a case, when those whom it names have
  * left. */
@@ -320,7 +330,7 @@ static bool is_uniform(const struct state *state, const struct cop_sim *sim,
                        const struct group *group)
 {
     if (state->went_on ||
-        (sim->config.quorum != COP_QUORUM_MAJORITY && cop_sim_was_lied_to(sim)))
+        (sim->config.quorum != COP_QUORUM_MAJORITY && may_remove_living(sim)))
         return false;
     return group->algorithm == COP_AGREE_STRICT ||
            ((group->algorithm == COP_AGREE_TREE ||
@@ -351,7 +361,7 @@ static bool is_gone(const struct cop_sim *sim, const struct cop_life *life,
 static bool is_excused(const struct cop_sim *sim, const struct group *group,
                        uint64_t number, uint32_t rank, uint32_t other)
 {
-    return cop_sim_was_lied_to(sim) &&
+    return may_remove_living(sim) &&
            part_of(group, number, rank)->status == COP_UNDECIDED &&
            is_gone(sim, &group->members[rank], &group->members[other]);
 }

@@ -85,6 +85,14 @@ static const struct cast *find_cast(const struct state *state,
     return NULL;
 }
 
+/* A root gives its bytes to others, too, if its own service is too old for the request; of the
+ * lowest version none is. */
+static bool is_served(cop_id node, const struct cop_upcall *upcall)
+{
+    return upcall->root == node &&
+           (upcall->kind != COP_UPCALL_WANT || upcall->version <= 1);
+}
+
 /* The root is not asked: it knows its own token. */
 static struct flow *begin(struct state *state, struct cop_sim *sim, cop_id node,
                           const struct cop_upcall *upcall)
@@ -110,7 +118,7 @@ static struct flow *begin(struct state *state, struct cop_sim *sim, cop_id node,
                               .root = job.root,
                               .token = job.token,
                               .length = upcall->bulk_length,
-                              .passed = upcall->root == node};
+                              .passed = is_served(node, upcall)};
     return flow;
 }
 
@@ -156,6 +164,7 @@ static void on_upcall(void *of, struct cop_sim *sim, cop_id node,
     struct flow *flow = begin(state, sim, node, upcall);
     if (!flow)
         return;
+    flow->passed |= is_served(node, upcall);
     if (upcall->kind == COP_UPCALL_PIECE)
         take_piece(sim, flow, upcall);
     else if (upcall->kind == COP_UPCALL_RUN)
@@ -253,6 +262,9 @@ static void on_complete(void *of, struct cop_sim *sim, cop_id node, uint64_t tok
     if (!cast || status == COP_EABORTED || !buf || cop_bcast_result(buf, &result) != 0)
         return;
     uint32_t have = 0;
+    /* STRICT ends it all, and says nothing of anybody. */
+    if (status == COP_EVERSION && result.members == 0)
+        return;
     for (cop_id id = 0; id < cop_sim_nodes(sim); id++)
         have += has_it(state, cast, id) && !is_named(&result, id);
     if (have != result.answered)

@@ -12,11 +12,16 @@
  *
  *   C1  A member runs B at most once in a life. With HEAL everyone who is not named as failed
  *       ran it; who lives, was not hindered and was not lied about is not named as lost or
- *       silent. Whoever is said to have been refused was refused where that is said.
+ *       silent. Whoever is said to have been refused was refused where that is said; who is
+ *       said to have no service, or too old a one, had none, or such a one, meanwhile. Where
+ *       views change B is about those who were in the view of its root when it began, and
+ *       nobody may begin one who is not in its own view.
  *   C2  The answer names everyone of the group once, or counts it; and what was combined is
- *       the sum over exactly those that are counted.
+ *       the sum over exactly those that are counted. With STRICT one whose version is too
+ *       low, and nothing else, ends it all.
  *   C3  B completes, once, in its time. Upcalls come in order; who got RUN gets DONE and SENT,
- *       or nothing more after it said so.
+ *       or nothing more after it said so, or was unregistered: who is registered in its
+ *       place hears of nothing that was begun before.
  *       When all is over no call is left anywhere.
  */
 #define NAME "coll"
@@ -24,7 +29,7 @@
 #define SLACK_NS (50 * COP_MSEC)
 #define LATE                                                                           \
     (COP_SIM_NEVER_REPLIES | COP_SIM_UNREGISTERS | COP_SIM_REPLIES_LATE |              \
-     COP_SIM_SINK_STOPS)
+     COP_SIM_SINK_STOPS | COP_SIM_RESOLVES_WRONG)
 
 struct group {
     cop_id node;
@@ -32,6 +37,7 @@ struct group {
     uint64_t number;
     uint8_t *has; /* by id */
     uint32_t size;
+    bool oob;
 };
 
 struct cast {
@@ -39,9 +45,11 @@ struct cast {
     cop_time born; /* of the life that submitted it */
     uint64_t token;
     cop_time submitted, timeout_ns;
-    uint32_t flags, mischief;
+    uint32_t flags, mischief, version;
     uint32_t group;               /* index plus 1; 0: everybody */
+    struct cop_ballot ballot;     /* where views change: of its root's, when it began */
     bool settled, aborted, other; /* other: not a broadcast */
+    bool foreign;                 /* nor anything of collectives */
     uint32_t completed;
 };
 
@@ -55,21 +63,25 @@ struct run {
     cop_id root;
     uint64_t token;
     enum stage stage;
+    bool gone; /* the service to which it was given is */
 };
 
-struct gone {
+/* From then on a life has a service of this version; 0: none. Each begins with 1. */
+struct tenure {
     cop_id node;
-    cop_time born;
+    cop_time born, from;
+    uint32_t version;
 };
 
 struct state {
     struct group *groups;
     struct cast *casts;
     struct run *runs;
-    struct gone *gone; /* lives without their service */
-    uint32_t group_count, cast_count, run_count, gone_count;
-    uint32_t group_capacity, cast_capacity, run_capacity, gone_capacity;
+    struct tenure *tenures; /* in the order in which they began */
+    uint32_t group_count, cast_count, run_count, tenure_count;
+    uint32_t group_capacity, cast_capacity, run_capacity, tenure_capacity;
     uint8_t *marks;
+    cop_time *viewed; /* by id: when it last installed a view */
 };
 
 /* ---- memory ---------------------------------------------------------------------- */
@@ -78,12 +90,15 @@ static void *init(struct cop_sim *sim)
 {
     struct state *state = calloc(1, sizeof(*state));
     uint8_t *marks = calloc(cop_sim_nodes(sim), 1);
-    if (!state || !marks) {
+    cop_time *viewed = calloc(cop_sim_nodes(sim), sizeof(*viewed));
+    if (!state || !marks || !viewed) {
         free(state);
         free(marks);
+        free(viewed);
         return NULL;
     }
     state->marks = marks;
+    state->viewed = viewed;
     return state;
 }
 
@@ -95,8 +110,9 @@ static void fini(void *of)
     free(state->groups);
     free(state->casts);
     free(state->runs);
-    free(state->gone);
+    free(state->tenures);
     free(state->marks);
+    free(state->viewed);
     free(state);
 }
 
@@ -138,6 +154,58 @@ static uint32_t count_runs(const struct state *state, cop_id node, cop_id root,
     return count;
 }
 
+/* ---- services -------------------------------------------------------------------- */
+
+#define FIRST_VERSION 1u
+
+/* Of the one that a living member has now; 0: it has none. */
+static uint32_t version_now(const struct state *state, const struct cop_sim *sim,
+                            cop_id node)
+{
+    uint32_t version = FIRST_VERSION;
+    for (uint32_t i = 0; i < state->tenure_count; i++)
+        if (state->tenures[i].node == node &&
+            state->tenures[i].born == cop_sim_born_at(sim, node))
+            version = state->tenures[i].version;
+    return version;
+}
+
+/* The lowest that a member may have had since then, in any life; 0: it had none for a while. */
+static uint32_t lowest_since(const struct state *state, const struct cop_sim *sim,
+                             cop_id node, cop_time since)
+{
+    cop_time born = cop_sim_born_at(sim, node);
+    uint32_t then = FIRST_VERSION, lowest = UINT32_MAX;
+    for (uint32_t i = 0; i < state->tenure_count; i++) {
+        const struct tenure *tenure = &state->tenures[i];
+        if (tenure->node != node)
+            continue;
+        if (tenure->from >= since && tenure->version < lowest)
+            lowest = tenure->version;
+        if (tenure->from < since && (tenure->born == born || born > since))
+            then = tenure->version;
+    }
+    if (born > since && then > FIRST_VERSION)
+        then = FIRST_VERSION;
+    return then < lowest ? then : lowest;
+}
+
+/* What was begun goes with its service, whoever comes in its place. */
+static void note_service(struct state *state, struct cop_sim *sim, cop_id node,
+                         const struct cop_request *request)
+{
+    bool goes = request->kind == COP_REQUEST_UNSERVICE;
+    struct tenure *tenure =
+        cop__sim_grow(sim, (void **)&state->tenures, &state->tenure_count,
+                      &state->tenure_capacity, sizeof(*tenure));
+    if (tenure)
+        *tenure = (struct tenure){node, cop_sim_born_at(sim, node), cop_sim_now(sim),
+                                  goes ? 0 : request->coll->service.version};
+    for (uint32_t i = 0; i < state->run_count && goes; i++)
+        state->runs[i].gone |= state->runs[i].node == node &&
+                               state->runs[i].born == cop_sim_born_at(sim, node);
+}
+
 /* ---- what is submitted ----------------------------------------------------------- */
 
 static void note_group(struct state *state, struct cop_sim *sim, cop_id node,
@@ -152,7 +220,8 @@ static void note_group(struct state *state, struct cop_sim *sim, cop_id node,
                             .born = cop_sim_born_at(sim, node),
                             .number = coll->group,
                             .has = calloc(cop_sim_nodes(sim), 1),
-                            .size = coll->target_count};
+                            .size = coll->target_count,
+                            .oob = coll->kind == COP_GROUP_OOB};
     for (uint32_t i = 0; group->has && i < coll->target_count; i++)
         group->has[coll->targets[i].node] = 1;
 }
@@ -212,11 +281,14 @@ static void note_cast(struct state *state, struct cop_sim *sim, cop_id node,
         .timeout_ns = request->timeout_ns,
         .flags = coll->flags,
         .mischief = job.mischief,
+        .version = coll->version,
         .group = is_of_view ? note_view(state, sim, node)
                             : group_of(state, sim, node, coll->group),
         .settled = cop_sim_is_settled(sim),
         .other = request->kind != COP_REQUEST_BCAST,
     };
+    if (cop__sim_has_views(sim))
+        cast->ballot = cop_view_ballot(cop_node_view(cop_sim_node(sim, node)));
 }
 
 /* It completes, too, and nothing more is known of it here. */
@@ -229,7 +301,8 @@ static void note_other(struct state *state, struct cop_sim *sim, cop_id node,
         *cast = (struct cast){.node = node,
                               .born = cop_sim_born_at(sim, node),
                               .token = token,
-                              .other = true};
+                              .other = true,
+                              .foreign = true};
 }
 
 /* What a service may hear when it answers. */
@@ -241,6 +314,20 @@ static void check_answer(struct cop_sim *sim, cop_id node,
     if (answers && status != 0 && status != COP_ENOENT && status != COP_ESTATE)
         cop_sim_fail(sim, NAME, "the service of %u answers, and hears %s",
                      (unsigned)node, cop_error_name(status));
+}
+
+/* Who is in no view has no place in any tree, and who is in one has. */
+static void check_caller(struct cop_sim *sim, cop_id node,
+                         const struct cop_request *request, int status)
+{
+    if (!cop__sim_has_views(sim) || request->kind != COP_REQUEST_BCAST)
+        return;
+    bool inside = cop_view_has(cop_node_view(cop_sim_node(sim, node)), node,
+                               cop__sim_incarnation(sim, node));
+    if (status == 0 && !inside)
+        cop_sim_fail(sim, NAME, "%u calls, and is in no view", (unsigned)node);
+    if (status == COP_ESTATE && inside && request->coll->group == COP_GROUP_ALL)
+        cop_sim_fail(sim, NAME, "%u is in its view, and may not call", (unsigned)node);
 }
 
 /* It is over for its service: whatever comes after this is out of order. */
@@ -257,6 +344,7 @@ static void on_submit(void *of, struct cop_sim *sim, cop_id node,
 {
     struct state *state = of;
     check_answer(sim, node, request, status);
+    check_caller(sim, node, request, status);
     if (request->kind == COP_REQUEST_REPLY && status == 0 && request->coll->silent)
         note_silent(state, sim, node, request->coll->handle);
     if (request->kind == COP_REQUEST_ABORT && status == 0) {
@@ -264,16 +352,11 @@ static void on_submit(void *of, struct cop_sim *sim, cop_id node,
         if (target)
             target->aborted = true;
     }
-    if (request->kind == COP_REQUEST_UNSERVICE && status == 0) {
-        struct gone *gone =
-            cop__sim_grow(sim, (void **)&state->gone, &state->gone_count,
-                          &state->gone_capacity, sizeof(*gone));
-        if (gone)
-            *gone = (struct gone){node, cop_sim_born_at(sim, node)};
-    }
     if (status != 0)
         return;
-    if (request->kind == COP_REQUEST_REPORT)
+    if (request->kind == COP_REQUEST_SERVICE || request->kind == COP_REQUEST_UNSERVICE)
+        note_service(state, sim, node, request);
+    if (!request->coll && request->kind != COP_REQUEST_ABORT)
         note_other(state, sim, node, request->token);
     if (request->kind == COP_REQUEST_GROUP)
         note_group(state, sim, node, request->coll);
@@ -299,7 +382,13 @@ static void begin_run(struct state *state, struct cop_sim *sim, cop_id node,
         return;
     *run = (struct run){node,           cop_sim_born_at(sim, node),
                         upcall->handle, job.root,
-                        job.token,      STAGE_CHECK};
+                        job.token,      STAGE_CHECK,
+                        false};
+    /* At a root with bulk this is not the beginning: it may have another one by now. */
+    if (upcall->version > version_now(state, sim, node) &&
+        (upcall->kind == COP_UPCALL_CHECK || !(upcall->flags & COP_BCAST_BULK)))
+        cop_sim_fail(sim, NAME, "%u is asked for version %u, and does not have it",
+                     (unsigned)node, (unsigned)upcall->version);
     if (job.root != upcall->root)
         cop_sim_fail(sim, NAME, "%u is told that %u broadcasts, but it is %u",
                      (unsigned)node, (unsigned)upcall->root, (unsigned)job.root);
@@ -326,10 +415,13 @@ static void on_upcall(void *of, struct cop_sim *sim, cop_id node,
         [COP_UPCALL_SENT] = STAGE_SENT,
     };
     struct state *state = of;
+    struct run *run = find_run(state, sim, node, upcall->handle);
+    if (version_now(state, sim, node) == 0 || (run && run->gone))
+        cop_sim_fail(sim, NAME, "%u hears of what %s", (unsigned)node,
+                     run ? "the service before it had begun" : "it has no service for");
     if (upcall->kind == COP_UPCALL_RESOLVE || upcall->kind == COP_UPCALL_PIECE ||
         upcall->kind == COP_UPCALL_WANT)
         return; /* of bulk check_bulk.c knows */
-    struct run *run = find_run(state, sim, node, upcall->handle);
     bool first =
         upcall->kind == COP_UPCALL_CHECK || (upcall->kind == COP_UPCALL_RUN && !run);
     if (first && !run) {
@@ -392,13 +484,14 @@ static bool mark_failures(struct state *state, struct cop_sim *sim,
     return true;
 }
 
-/* Without HEAL a service that fails takes with it what it should have combined. */
+/* Without HEAL a service that fails, or is not asked, takes with it what it should have combined. */
 static bool sum_is_lost(const struct cast *cast, const struct cop_bcast_result *result)
 {
     bool heal = (cast->flags & COP_BCAST_HEAL) != 0;
     for (uint32_t i = 0; i < result->failure_count && !heal; i++)
         if (result->failures[i].phase == COP_PHASE_RUN ||
             result->failures[i].phase == COP_PHASE_BULK ||
+            result->failures[i].phase == COP_PHASE_VERSION ||
             result->failures[i].phase == COP_PHASE_SERVICE)
             return true;
     return false;
@@ -428,9 +521,91 @@ static bool never_crashed(const struct cop_sim *sim, cop_id id)
     return cop_sim_died_at(sim, id) == COP_TIME_NEVER;
 }
 
+/* Where views change: whether it is dead, or in the same one as the root. */
+static bool is_together(const struct cop_sim *sim, const struct cast *cast, cop_id id)
+{
+    const struct cop_node *node = cop_sim_node(sim, id);
+    const struct cop_view *view = cop_node_view(cop_sim_node(sim, cast->node));
+    if (!node || !cop__sim_has_views(sim))
+        return true;
+    struct cop_ballot mine = cop_view_ballot(cop_node_view(node));
+    struct cop_ballot its = cop_view_ballot(view);
+    return cop_ballot_compare(&mine, &its) == 0 &&
+           cop_view_has(view, id, cop__sim_incarnation(sim, id));
+}
+
+/* Where a view cannot be committed some wait for others for ever. */
+static bool are_together(const struct state *state, const struct cop_sim *sim,
+                         const struct cast *cast)
+{
+    for (cop_id id = 0; id < cop_sim_nodes(sim); id++)
+        if (is_in(state, sim, cast, id) && !is_together(sim, cast, id))
+            return false;
+    return true;
+}
+
+/* Where views change who says goodbye, or was silent for long, is not in that of the root any
+ * more, and may not have heard of it yet. */
+static bool was_removed(const struct cop_sim *sim, const struct cast *cast, cop_id id)
+{
+    return cop__sim_has_views(sim) &&
+           (cop_sim_was_disturbed(sim) ||
+            !cop_view_has(cop_node_view(cop_sim_node(sim, cast->node)), id,
+                          cop__sim_incarnation(sim, id)));
+}
+
+/* C1: who has no service, or too old a one. */
+static void check_service(const struct state *state, struct cop_sim *sim,
+                          const struct cast *cast, const struct cop_failure *failure)
+{
+    uint32_t lowest = lowest_since(state, sim, failure->at, cast->submitted);
+    if (failure->phase == COP_PHASE_SERVICE && lowest > 0)
+        cop_sim_fail(sim, NAME, "%llu: %u had its service all the time",
+                     (unsigned long long)cast->token, (unsigned)failure->at);
+    if (failure->phase == COP_PHASE_VERSION && lowest >= cast->version)
+        cop_sim_fail(sim, NAME, "%llu: %u had version %u all the time",
+                     (unsigned long long)cast->token, (unsigned)failure->at,
+                     (unsigned)cast->version);
+}
+
+/* C1: who does not know the group. */
+static void check_stranger(const struct state *state, struct cop_sim *sim,
+                           const struct cast *cast, const struct cop_failure *failure,
+                           bool blameless)
+{
+    const struct group *group = cast->group ? &state->groups[cast->group - 1] : NULL;
+    const struct cop_node *node = cop_sim_node(sim, failure->at);
+    struct cop__job job = {cast->token, cast->node, cast->mischief, true};
+    unsigned long long token = cast->token;
+    bool views = cop__sim_has_views(sim);
+    if (group && group->oob) {
+        if (!cop__service_errs(sim, &job, failure->at, COP_SIM_RESOLVES_WRONG) &&
+            lowest_since(state, sim, failure->at, cast->submitted) > 0)
+            cop_sim_fail(sim, NAME, "%llu: %u knew the group", token,
+                         (unsigned)failure->at);
+        return;
+    }
+    /* Who has another view, or had one a moment ago, does not know a plain call over that of
+     * its root. */
+    bool other_view = views && (!group || group->born == UINT64_MAX) && node &&
+                      (cop_view_epoch(cop_node_view(node)) != cast->ballot.epoch ||
+                       state->viewed[failure->at] >= cast->submitted);
+    if (blameless && !other_view && !(views && cop_sim_was_disturbed(sim)))
+        cop_sim_fail(sim, NAME, "%llu: %u does not know the group, and never crashed",
+                     token, (unsigned)failure->node);
+    /* Nobody keeps a group of one that its view does not have. */
+    bool creator_is_gone = views && node &&
+                           !cop_view_has(cop_node_view(node), cast->node,
+                                         cop__sim_incarnation(sim, cast->node));
+    if ((cast->flags & COP_BCAST_HEAL) && !(cast->flags & COP_BCAST_ALIVE) &&
+        !creator_is_gone)
+        cop_sim_fail(sim, NAME, "%llu: nobody told %u of the group", token,
+                     (unsigned)failure->node);
+}
+
 /* C1: who is named, and why. */
-static void check_failure(struct cop_sim *sim, const struct cast *cast,
-                          const struct cop_failure *failure)
+static void check_failure(const struct state *state, struct cop_sim *sim,
+                          const struct cast *cast, const struct cop_failure *failure)
 {
     cop_id id = failure->node;
     unsigned long long token = cast->token;
@@ -438,27 +613,49 @@ static void check_failure(struct cop_sim *sim, const struct cast *cast,
     bool heal = (cast->flags & COP_BCAST_HEAL) != 0;
     bool blameless = never_crashed(sim, id) && never_crashed(sim, failure->at) &&
                      !cop_sim_was_lied_to(sim);
-    if (failure->status == COP_ELOST && blameless)
+    if (failure->status == COP_ELOST && blameless && !was_removed(sim, cast, id) &&
+        !was_removed(sim, cast, failure->at))
         cop_sim_fail(sim, NAME, "%llu calls %u lost, which never crashed", token,
                      (unsigned)id);
     if (failure->status == COP_ETIMEDOUT && blameless && !cop_sim_was_disturbed(sim) &&
-        (!heal || cast->timeout_ns >= GENEROUS_NS) && !(cast->mischief & LATE))
+        (!heal || cast->timeout_ns >= GENEROUS_NS) && !(cast->mischief & LATE) &&
+        are_together(state, sim, cast))
         cop_sim_fail(sim, NAME, "%llu calls %u silent, which nothing hindered", token,
                      (unsigned)id);
     if (failure->phase == COP_PHASE_CHECK && failure->status == COP_EREFUSED &&
         !cop__service_errs(sim, &job, failure->at, COP_SIM_REFUSES))
         cop_sim_fail(sim, NAME, "%llu: %u did not refuse", token,
                      (unsigned)failure->at);
-    /* Who has another view does not know a plain call over that of its root. */
-    if (failure->phase == COP_PHASE_GROUP && blameless && !cop__sim_has_views(sim))
-        cop_sim_fail(sim, NAME, "%llu: %u does not know the group, and never crashed",
-                     token, (unsigned)id);
-    if (failure->phase == COP_PHASE_GROUP && heal && !(cast->flags & COP_BCAST_ALIVE))
-        cop_sim_fail(sim, NAME, "%llu: nobody told %u of the group", token,
-                     (unsigned)id);
+    if (failure->phase == COP_PHASE_GROUP)
+        check_stranger(state, sim, cast, failure, blameless);
+    check_service(state, sim, cast, failure);
     if (failure->phase == COP_PHASE_RUN && failure->status == COP_EIO &&
         !cop__service_errs(sim, &job, id, COP_SIM_REPLIES_ERROR))
         cop_sim_fail(sim, NAME, "%llu: %u did not fail", token, (unsigned)id);
+}
+
+/* C2: what is said of versions, and that STRICT ends what it should. */
+static void check_versions(const struct state *state, struct cop_sim *sim,
+                           const struct cast *cast, int status,
+                           const struct cop_bcast_result *result)
+{
+    bool strict = (cast->flags & COP_BCAST_STRICT) != 0, failed = false, low = false;
+    unsigned long long token = cast->token;
+    for (uint32_t i = 0; i < result->failure_count; i++)
+        failed |= result->failures[i].status == COP_EVERSION;
+    for (cop_id id = 0; id < cop_sim_nodes(sim); id++)
+        low |= is_in(state, sim, cast, id) &&
+               lowest_since(state, sim, id, cast->submitted) < cast->version;
+    if (status == COP_EVERSION && !(strict && low))
+        cop_sim_fail(sim, NAME, "%llu: nobody's version is too low", token);
+    if (strict && failed && status != COP_EVERSION)
+        cop_sim_fail(sim, NAME, "%llu is strict, and goes on without a version", token);
+    if (result->members > 0 && failed != (result->lowest_version != 0))
+        cop_sim_fail(sim, NAME, "%llu says %u of the lowest version", token,
+                     (unsigned)result->lowest_version);
+    if (result->lowest_version >= cast->version && result->lowest_version != 0)
+        cop_sim_fail(sim, NAME, "%llu: version %u is not too low", token,
+                     (unsigned)result->lowest_version);
 }
 
 /* C1 for those that are counted, and after all is settled for everyone. */
@@ -467,6 +664,7 @@ static void check_members(struct state *state, struct cop_sim *sim,
                           const struct cop_bcast_result *result)
 {
     bool all = result->members == size_of(state, sim, cast);
+    bool exact = cast->settled && are_together(state, sim, cast);
     for (cop_id id = 0; id < cop_sim_nodes(sim); id++) {
         if (!is_in(state, sim, cast, id))
             continue;
@@ -474,8 +672,8 @@ static void check_members(struct state *state, struct cop_sim *sim,
             count_runs(state, id, cast->node, cast->token, COP_TIME_NEVER) == 0)
             cop_sim_fail(sim, NAME, "%llu counts %u, which never ran it",
                          (unsigned long long)cast->token, (unsigned)id);
-        if (cast->settled && cop_sim_is_alive(sim, id) == (state->marks[id] != 0) &&
-            state->gone_count == 0)
+        if (exact && cop_sim_is_alive(sim, id) == (state->marks[id] != 0) &&
+            lowest_since(state, sim, id, cast->submitted) >= cast->version)
             cop_sim_fail(sim, NAME, "%llu, after all was settled, %s %u",
                          (unsigned long long)cast->token,
                          state->marks[id] ? "misses" : "counts", (unsigned)id);
@@ -486,7 +684,8 @@ static void check_status(struct cop_sim *sim, const struct cast *cast, int statu
 {
     unsigned long long token = cast->token;
     cop_time took = cop_sim_now(sim) - cast->submitted;
-    if (status != 0 && status != COP_ETIMEDOUT && status != COP_EABORTED)
+    if (status != 0 && status != COP_ETIMEDOUT && status != COP_EABORTED &&
+        status != COP_EVERSION)
         cop_sim_fail(sim, NAME, "%llu ended with %s", token, cop_error_name(status));
     if (status == COP_EABORTED && !cast->aborted)
         cop_sim_fail(sim, NAME, "%llu was aborted, but nobody asked for it", token);
@@ -502,7 +701,7 @@ static void on_complete(void *of, struct cop_sim *sim, cop_id node, uint64_t tok
     struct state *state = of;
     struct cop_bcast_result result;
     struct cast *cast = find_cast(state, sim, node, token);
-    if (!cast || cast->completed++) {
+    if (!cast || (cast->completed++ && !cast->foreign)) {
         cop_sim_fail(sim, NAME, "%llu of %u completed %s", (unsigned long long)token,
                      (unsigned)node, cast ? "twice" : "but was not submitted");
         return;
@@ -517,12 +716,16 @@ static void on_complete(void *of, struct cop_sim *sim, cop_id node, uint64_t tok
                      (unsigned long long)token);
         return;
     }
+    check_versions(state, sim, cast, status, &result);
+    /* STRICT ends it all, and says nothing of anybody. */
+    if (status == COP_EVERSION && result.members == 0)
+        return;
     if (mark_failures(state, sim, cast, &result)) {
         check_sum(state, sim, cast, &result);
         check_members(state, sim, cast, &result);
     }
     for (uint32_t i = 0; i < result.failure_count; i++)
-        check_failure(sim, cast, &result.failures[i]);
+        check_failure(state, sim, cast, &result.failures[i]);
     cop_bcast_result_free(&result);
 }
 
@@ -533,22 +736,20 @@ static bool lives_on(const struct cop_sim *sim, cop_id node, cop_time born)
     return cop_sim_is_alive(sim, node) && cop_sim_born_at(sim, node) == born;
 }
 
-static bool has_service(const struct state *state, cop_id node, cop_time born)
-{
-    for (uint32_t i = 0; i < state->gone_count; i++)
-        if (state->gone[i].node == node && state->gone[i].born == born)
-            return false;
-    return true;
-}
-
-static void check_end_of_run(const struct state *state, struct cop_sim *sim,
-                             const struct run *run)
+static void check_end_of_run(struct cop_sim *sim, const struct run *run)
 {
     enum stage last = run->node == run->root ? STAGE_DONE : STAGE_SENT;
     if (run->stage >= STAGE_RUN && run->stage < last &&
-        lives_on(sim, run->node, run->born) && has_service(state, run->node, run->born))
+        lives_on(sim, run->node, run->born) && !run->gone)
         cop_sim_fail(sim, NAME, "%u got RUN of %llu, and never DONE or SENT",
                      (unsigned)run->node, (unsigned long long)run->token);
+}
+
+static void on_view(void *of, struct cop_sim *sim, cop_id node, struct cop_view *view)
+{
+    struct state *state = of;
+    (void)view;
+    state->viewed[node] = cop_sim_now(sim);
 }
 
 static void at_quiescence(void *of, struct cop_sim *sim)
@@ -557,12 +758,12 @@ static void at_quiescence(void *of, struct cop_sim *sim)
     for (uint32_t i = 0; i < state->cast_count; i++) {
         const struct cast *cast = &state->casts[i];
         if (lives_on(sim, cast->node, cast->born) && cast->completed != 1 &&
-            !cast->other)
+            !cast->foreign)
             cop_sim_fail(sim, NAME, "%llu of %u never completed",
                          (unsigned long long)cast->token, (unsigned)cast->node);
     }
     for (uint32_t i = 0; i < state->run_count; i++)
-        check_end_of_run(state, sim, &state->runs[i]);
+        check_end_of_run(sim, &state->runs[i]);
     if (cop_sim_actor(sim) != cop_sim_actor_node())
         return;
     for (cop_id id = 0; id < cop_sim_nodes(sim); id++)
@@ -603,6 +804,7 @@ const struct cop_sim_checker *cop_sim_checker_coll(void)
         .on_submit = on_submit,
         .on_complete = on_complete,
         .on_upcall = on_upcall,
+        .on_view = on_view,
         .at_quiescence = at_quiescence,
         .fini = fini,
         .digest = digest,

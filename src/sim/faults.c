@@ -254,6 +254,8 @@ void cop__faults_apply(struct cop_sim *sim, uint32_t index)
     case COP_SIM_GROUP:
     case COP_SIM_GROUP_END:
     case COP_SIM_BCAST:
+    case COP_SIM_SERVICE:
+    case COP_SIM_UNSERVICE:
         cop__faults_submit(sim, index);
         return;
     case COP_SIM_SEND:

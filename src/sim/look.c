@@ -53,7 +53,7 @@ static bool set_fits(const struct cop_sim_set *set, uint32_t nodes)
 static bool action_fits(const struct cop_sim *sim, const struct cop_sim_action *action)
 {
     uint32_t nodes = sim->config.nodes;
-    if (action->kind > COP_SIM_BCAST ||
+    if (action->kind > COP_SIM_UNSERVICE ||
         (action->kind >= COP_SIM_JOIN && action->kind <= COP_SIM_GO_ON &&
          !cop__sim_has_views(sim)))
         return false;

@@ -39,6 +39,8 @@ void cop__print_set(const struct cop_sim_set *set, char *out, size_t size);
 bool cop__parse_group(struct cop__words *words, struct cop_sim_action *action);
 bool cop__parse_endgroup(struct cop__words *words, struct cop_sim_action *action);
 bool cop__parse_bcast(struct cop__words *words, struct cop_sim_action *action);
+bool cop__parse_service(struct cop__words *words, struct cop_sim_action *action);
+bool cop__parse_unservice(struct cop__words *words, struct cop_sim_action *action);
 void cop__print_coll(const struct cop_sim_action *action, char *out, size_t size);
 bool cop__parse_agree(struct cop__words *words, struct cop_sim_agree *agree);
 void cop__print_agree(const struct cop_sim_agree *agree, FILE *out);

@@ -242,6 +242,8 @@ static const struct {
     {"group", COP_SIM_GROUP, cop__parse_group},
     {"endgroup", COP_SIM_GROUP_END, cop__parse_endgroup},
     {"bcast", COP_SIM_BCAST, cop__parse_bcast},
+    {"service", COP_SIM_SERVICE, cop__parse_service},
+    {"unservice", COP_SIM_UNSERVICE, cop__parse_unservice},
 };
 
 static bool parse_verb(struct cop__words *words, struct cop_sim_action *action)

@@ -36,8 +36,10 @@ bool cop__parse_group(struct cop__words *words, struct cop_sim_action *action)
         return false;
     if (cop__word_is(words, "lazy"))
         action->coll.kind = COP_GROUP_LAZY;
+    else if (cop__word_is(words, "oob"))
+        action->coll.kind = COP_GROUP_OOB;
     else if (!cop__word_is(words, "now"))
-        return cop__words_wrong(words, "group needs 'now' or 'lazy'");
+        return cop__words_wrong(words, "group needs 'now', 'lazy' or 'oob'");
     if (!cop__parse_set(words, &action->left))
         return false;
     while (words->at < words->count) {
@@ -59,6 +61,29 @@ bool cop__parse_endgroup(struct cop__words *words, struct cop_sim_action *action
         !parse_number(words, &action->coll.group))
         return false;
     return !cop__word_is(words, "token") || parse_token(words, &action->request);
+}
+
+static bool parse_version(struct cop__words *words, struct cop_coll *coll)
+{
+    uint64_t version;
+    if (!cop__word_number(words, "the version", UINT32_MAX, &version))
+        return false;
+    coll->version = (uint32_t)version;
+    return true;
+}
+
+bool cop__parse_service(struct cop__words *words, struct cop_sim_action *action)
+{
+    action->request.kind = COP_REQUEST_SERVICE;
+    if (!cop__word_id(words, "the node", &action->a))
+        return false;
+    return !cop__word_is(words, "version") || parse_version(words, &action->coll);
+}
+
+bool cop__parse_unservice(struct cop__words *words, struct cop_sim_action *action)
+{
+    action->request.kind = COP_REQUEST_UNSERVICE;
+    return cop__word_id(words, "the node", &action->a);
 }
 
 static const struct {
@@ -119,6 +144,8 @@ static bool parse_option(struct cop__words *words, struct cop_sim_action *action
         action->mischief |= *good ? (uint32_t)mischief : 0;
     } else if (cop__word_is(words, "prompt")) {
         action->mischief |= COP_SIM_PROMPT;
+    } else if (cop__word_is(words, "version")) {
+        *good = parse_version(words, &action->coll);
     } else if (cop__word_is(words, "bulk")) {
         *good = parse_bulk(words, &action->coll);
     } else {
@@ -181,6 +208,7 @@ static void print_bcast(const struct cop_sim_action *action, char *out, size_t s
     used = put_time(out, size, used, "timeout", action->request.timeout_ns);
     used = put_time(out, size, used, "service-time", action->coll.service_ns);
     used = put_shape(out, size, used, &action->request.shape);
+    used = put_number(out, size, used, "version", action->coll.version);
     used = put_number(out, size, used, "mischief",
                       action->mischief & COP_SIM_MISCHIEF_ALL);
     if ((action->mischief & COP_SIM_PROMPT) && used < size)
@@ -198,18 +226,27 @@ static void print_bcast(const struct cop_sim_action *action, char *out, size_t s
 
 void cop__print_coll(const struct cop_sim_action *action, char *out, size_t size)
 {
+    static const char *const kinds[] = {
+        [COP_GROUP_NOW] = "now", [COP_GROUP_LAZY] = "lazy", [COP_GROUP_OOB] = "oob"};
     char members[200];
     size_t used;
     if (action->kind == COP_SIM_BCAST) {
         print_bcast(action, out, size);
         return;
     }
+    if (action->kind == COP_SIM_SERVICE || action->kind == COP_SIM_UNSERVICE) {
+        used =
+            (size_t)snprintf(out, size, "%s %u",
+                             action->kind == COP_SIM_SERVICE ? "service" : "unservice",
+                             (unsigned)action->a);
+        put_number(out, size, used, "version", action->coll.version);
+        return;
+    }
     cop__print_set(&action->left, members, sizeof(members));
     if (action->kind == COP_SIM_GROUP)
         used = (size_t)snprintf(out, size, "group %u %llu %s %s", (unsigned)action->a,
                                 (unsigned long long)action->coll.group,
-                                action->coll.kind == COP_GROUP_LAZY ? "lazy" : "now",
-                                members);
+                                kinds[action->coll.kind], members);
     else
         used = (size_t)snprintf(out, size, "endgroup %u %llu", (unsigned)action->a,
                                 (unsigned long long)action->coll.group);

@@ -329,6 +329,10 @@ static void test_liveness(struct run *run)
     if (cop__sim_has_views(run->sim)) {
         cop_sim_settle(run->sim);
         cop_sim_quiescence(run->sim);
+        if (run_is_collective(run) && !cop_sim_failure(run->sim)) {
+            probe_from_everybody(run, 0);
+            cop_sim_quiescence(run->sim);
+        }
         return;
     }
     for (uint32_t round = 0; round < rounds; round++) {

@@ -39,14 +39,18 @@ const struct cop_service *cop__sim_services(const struct cop_sim *sim, uint32_t 
 
 bool cop__sim_is_collective(enum cop_sim_action_kind kind)
 {
-    return kind == COP_SIM_GROUP || kind == COP_SIM_GROUP_END || kind == COP_SIM_BCAST;
+    return kind == COP_SIM_GROUP || kind == COP_SIM_GROUP_END ||
+           kind == COP_SIM_BCAST || kind == COP_SIM_SERVICE ||
+           kind == COP_SIM_UNSERVICE;
 }
 
 bool cop__coll_token(const struct cop_sim *sim, cop_id id, uint64_t token)
 {
     for (uint32_t i = 0; i < sim->action_count; i++)
         if (cop__sim_is_collective(sim->actions[i].kind) && sim->actions[i].a == id &&
-            sim->actions[i].request.token == token)
+            sim->actions[i].request.token == token &&
+            sim->actions[i].kind != COP_SIM_SERVICE &&
+            sim->actions[i].kind != COP_SIM_UNSERVICE)
             return true;
     return false;
 }
@@ -110,6 +114,14 @@ static uint32_t fill_targets(struct cop_sim *sim, const struct cop_sim_set *set)
     return count;
 }
 
+/* The name of an out-of-band group: who made it, and its number there. */
+static void put_name(uint8_t *out, const struct cop_sim_action *action)
+{
+    struct cop__writer writer = cop__writer(out, 16);
+    cop__put_u64(&writer, action->a);
+    cop__put_u64(&writer, action->coll.group);
+}
+
 const struct cop_request *cop__service_prepare(struct cop_sim *sim,
                                                const struct cop_sim_action *action)
 {
@@ -121,13 +133,18 @@ const struct cop_request *cop__service_prepare(struct cop_sim *sim,
     if (action->kind == COP_SIM_GROUP) {
         ask->coll.target_count = fill_targets(sim, &action->left);
         ask->coll.targets = ask->targets;
+        if (ask->coll.kind == COP_GROUP_OOB)
+            put_name(ask->coll.oob, action);
     }
+    if (action->kind == COP_SIM_SERVICE)
+        ask->coll.service = (struct cop_service){
+            SERVICE, action->coll.version ? action->coll.version : 1, COP_WANTS_ALL};
     if (action->kind == COP_SIM_BCAST) {
         struct cop__job job = {action->request.token, action->a, action->mischief,
                                (action->coll.flags & COP_BCAST_HEAL) != 0};
         put_job(ask->bytes, &job);
         ask->coll.op = COP_OP_SUM;
-        ask->coll.version = 1;
+        ask->coll.version = action->coll.version ? action->coll.version : 1;
         ask->request.bytes = ask->bytes;
         ask->request.length = JOB_BYTES;
     }
@@ -408,6 +425,64 @@ void cop__service_request(struct cop_sim *sim, cop_id id,
         give(sim, id, answer);
 }
 
+/* ---- groups that everybody knows by other means ----------------------------------- */
+
+static const struct cop_sim_action *find_action(const struct cop_sim *sim,
+                                                enum cop_sim_action_kind kind,
+                                                uint64_t node, uint64_t group)
+{
+    for (uint32_t i = 0; i < sim->action_count; i++)
+        if (sim->actions[i].kind == kind && sim->actions[i].a == node &&
+            sim->actions[i].coll.group == group)
+            return &sim->actions[i];
+    return NULL;
+}
+
+/* What it says instead of the truth: false if nothing at all. */
+static bool resolve_wrong(struct cop_sim *sim, cop_id id, const struct cop__job *job)
+{
+    struct cop_coll *coll = &sim->ask.coll;
+    uint64_t how = draw(sim, job, id, 110, 3);
+    if (how == 0)
+        coll->status = COP_EREFUSED;
+    if (how < 2)
+        coll->target_count =
+            how == 1 && coll->target_count > 0 ? coll->target_count - 1 : 0;
+    return how < 2;
+}
+
+/* Who is in it: as the action says that made it. */
+static void resolve(struct cop_sim *sim, cop_id id, const struct cop_upcall *upcall)
+{
+    struct cop__reader reader = cop__reader(upcall->bytes, upcall->length);
+    uint64_t node = cop__get_u64(&reader), number = cop__get_u64(&reader);
+    const struct cop_sim_action *group = find_action(sim, COP_SIM_GROUP, node, number);
+    const struct cop_sim_action *bcast = find_action(sim, COP_SIM_BCAST, node, number);
+    struct cop__ask *ask = &sim->ask;
+    struct cop__job job = {0};
+    if (!cop__reader_is_done(&reader) || !group) {
+        cop_sim_fail(sim, "sim", "node %u is to resolve a name that nobody gave",
+                     (unsigned)id);
+        return;
+    }
+    if (bcast)
+        job = (struct cop__job){bcast->request.token, bcast->a, bcast->mischief, true};
+    memset(&ask->request, 0, sizeof(ask->request));
+    memset(&ask->coll, 0, sizeof(ask->coll));
+    ask->request.kind = COP_REQUEST_RESOLVED;
+    ask->request.coll = &ask->coll;
+    ask->coll.handle = upcall->handle;
+    ask->coll.target_count = fill_targets(sim, &group->left);
+    ask->coll.targets = ask->targets;
+    if (cop__service_errs(sim, &job, id, COP_SIM_RESOLVES_WRONG) &&
+        !resolve_wrong(sim, id, &job))
+        return;
+    cop_time delay =
+        draw(sim, &job, id, 111, 3) ? 0 : draw_time(sim, &job, id, 112, SPREAD_NS);
+    if (cop_sim_answer(sim, id, &ask->request, delay) != 0)
+        cop_sim_fail(sim, "sim", "out of memory");
+}
+
 void cop__service_upcall(struct cop_sim *sim, cop_id id,
                          const struct cop_effect *effect)
 {
@@ -423,6 +498,10 @@ void cop__service_upcall(struct cop_sim *sim, cop_id id,
         sim->told = sim->now;
     if (sim->config.upcall) {
         sim->config.upcall(sim->config.context, sim, id, &upcall);
+        return;
+    }
+    if (upcall.kind == COP_UPCALL_RESOLVE) {
+        resolve(sim, id, &upcall);
         return;
     }
     uint32_t count = cop__service_answers(sim, id, &upcall, answers);

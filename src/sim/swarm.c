@@ -613,9 +613,11 @@ int cop_sim_swarm_script(uint64_t seed, uint32_t flags, struct cop_sim_script *o
     memset(&script, 0, sizeof(script));
     struct cop__draw draw = {.script = &script, .flags = flags};
     cop__random_init(&draw.random, seed);
+    bool calls = (flags & COP_SIM_SWARM_COLL) != 0;
     bool views =
         (flags & (COP_SIM_SWARM_VIEWS | COP_SIM_SWARM_AGREE | COP_SIM_SWARM_STREAM)) !=
-        0;
+            0 ||
+        (calls && cop__swarm_calls_change_views(seed));
     draw.n = draw_size(&draw);
     script.config.nodes = draw.n;
     script.config.seed = seed;
@@ -638,7 +640,7 @@ int cop_sim_swarm_script(uint64_t seed, uint32_t flags, struct cop_sim_script *o
     draw_net(&draw);
     if (draw.plots)
         plain_net(&draw);
-    uint64_t probes = views ? 0 : cop__between(&draw, 1, 5);
+    uint64_t probes = views && !calls ? 0 : cop__between(&draw, 1, 5);
     for (uint64_t token = 1; token <= probes; token++)
         draw_probe(&draw, token);
     if (!draw.plots || cop__chance(&draw, 30))

@@ -56,5 +56,7 @@ void cop__swarm_silence(struct cop__draw *draw);
 void cop__swarm_history(struct cop__draw *draw);
 /* Makes broadcasts out of the probes of a script, and groups for them, by its seed. */
 int cop__swarm_collectives(struct cop_sim_script *script);
+/* Whether the broadcasts of a seed are made where views change. */
+bool cop__swarm_calls_change_views(uint64_t seed);
 
 #endif

@@ -62,6 +62,15 @@ struct cop__origin *cop__origin_get(struct cop_node *node, cop_id id,
     return origin;
 }
 
+bool cop__origin_has(const struct cop_node *node, cop_id id,
+                     cop_incarnation incarnation)
+{
+    const struct cop__sweeps *sweeps = cop__sweeps(node);
+    uint32_t at = find(sweeps, id);
+    return at < sweeps->origin_count && sweeps->origins[at].id == id &&
+           sweeps->origins[at].incarnation == incarnation;
+}
+
 uint64_t cop__origin_mark(const struct cop_node *node, cop_id id,
                           cop_incarnation incarnation)
 {

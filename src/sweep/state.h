@@ -137,6 +137,9 @@ static inline bool cop__sweep_is_mine(const struct cop_node *node,
 /* origin.c */
 struct cop__origin *cop__origin_get(struct cop_node *node, cop_id id,
                                     cop_incarnation incarnation);
+/* Whether a sweep of this life was heard of, and of no later one. */
+bool cop__origin_has(const struct cop_node *node, cop_id id,
+                     cop_incarnation incarnation);
 bool cop__origin_is_over(const struct cop__origin *origin, uint64_t sequence);
 /* COP_ENOMEM. */
 int cop__origin_end(struct cop__origin *origin, uint64_t sequence);

@@ -536,6 +536,23 @@ static int find_roll(struct cop_node *node, const struct cop_frame *frame,
     return protocol->roll(node, frame, message->payload, out);
 }
 
+/*
+ * A life that neither my view nor an earlier sweep has shown is believed if the base of what it
+ * proposes has it. Otherwise anybody could end the sweeps of somebody else by a later life that
+ * there never was.
+ */
+static bool is_real(struct cop_node *node, const struct cop__msg_ask *message)
+{
+    struct cop_view *world = NULL;
+    if (!brings_world(node, message) ||
+        cop__sweep_may_begin(node, message->initiator, message->incarnation, false) ||
+        cop__origin_has(node, message->initiator, message->incarnation))
+        return true;
+    bool is_in_base = find_world(node, message, &world);
+    cop_view_unref(world);
+    return is_in_base;
+}
+
 static void take_question(struct cop_node *node, const struct cop_frame *frame,
                           const struct cop__msg_ask *message,
                           const struct cop_dead *outside, struct cop__roll *roll,
@@ -551,6 +568,8 @@ static void take_question(struct cop_node *node, const struct cop_frame *frame,
     cop_rank sender = asked_rank(&tree, roll, asker);
     if (!refused &&
         ignore_ask(node, message, sender, asked_rank(&tree, roll, node->self), &tree))
+        return;
+    if (!is_real(node, message))
         return;
     struct cop__origin *origin =
         is_heard

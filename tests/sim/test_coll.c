@@ -454,7 +454,7 @@ static void test_every_order(void **state)
 static void test_scripts_print(void **state)
 {
     (void)state;
-    unsigned kinds[COP_SIM_BCAST + 1] = {0}, bulks = 0;
+    unsigned kinds[COP_SIM_STREAM + 1] = {0}, bulks = 0, strict = 0, oob = 0;
     for (uint64_t seed = 1; seed <= 300; seed++) {
         struct cop_sim_script script, again;
         char message[200];
@@ -469,15 +469,22 @@ static void test_scripts_print(void **state)
             kinds[script.actions[i].kind]++;
         for (uint32_t i = 0; i < script.count; i++)
             bulks += (script.actions[i].coll.flags & COP_BCAST_BULK) != 0;
+        for (uint32_t i = 0; i < script.count; i++) {
+            strict += (script.actions[i].coll.flags & COP_BCAST_STRICT) != 0;
+            oob += script.actions[i].kind == COP_SIM_GROUP &&
+                   script.actions[i].coll.kind == COP_GROUP_OOB;
+        }
         free(text);
         free(twice);
         cop_sim_script_free(&script);
         cop_sim_script_free(&again);
     }
-    for (unsigned kind = COP_SIM_GROUP; kind <= COP_SIM_BCAST; kind++)
+    for (unsigned kind = COP_SIM_GROUP; kind <= COP_SIM_UNSERVICE; kind++)
         assert_in_range(kinds[kind], 20, 10000);
     assert_int_equal(kinds[COP_SIM_PROBE], 0);
     assert_in_range(bulks, 20, 10000);
+    assert_in_range(strict, 20, 10000);
+    assert_in_range(oob, 10, 10000);
 }
 
 /* C2: who dies and comes back while it runs is named, and who comes later is not. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "collnet.h"
+#include "solo.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -68,11 +69,76 @@ static void test_heirs_hear_nothing(void **state)
     }
 }
 
+/* ---- what waits for a service ---------------------------------------------------- */
+
+/* The first question of 0 to 1, over an out-of-band group of both. */
+static struct cop_buf *question_of(struct solo *root)
+{
+    static const struct cop_target targets[] = {{.node = 0}, {.node = 1}};
+    struct cop_coll coll = coll_with(COP_BCAST_HEAL, 1);
+    struct cop_request request = {.kind = COP_REQUEST_GROUP, .token = 1, .coll = &coll};
+    struct cop_event event = {.kind = COP_EVENT_SUBMIT, .request = &request};
+    coll.group = 3;
+    coll.kind = COP_GROUP_OOB;
+    coll.targets = targets;
+    coll.target_count = 2;
+    assert_int_equal(solo_event(root, &event), 0);
+    request.kind = COP_REQUEST_BCAST;
+    request.token = 2;
+    assert_int_equal(solo_event(root, &event), 0);
+    return cop_buf_ref(solo_frame(root, COP__KIND_ASK, 0)->frame.payload);
+}
+
+static void submit_alone(struct solo *solo, enum cop_request_kind kind,
+                         const struct cop_coll *coll)
+{
+    struct cop_request request = {.kind = kind, .coll = coll};
+    struct cop_event event = {.kind = COP_EVENT_SUBMIT, .request = &request};
+    assert_int_equal(solo_event(solo, &event), 0);
+}
+
+static uint64_t handle_of_resolve(const struct solo *solo)
+{
+    struct cop_upcall upcall;
+    for (uint32_t i = 0; i < solo->effects.count; i++)
+        if (cop_upcall(&solo->effects.items[i], &upcall) == 0 &&
+            upcall.kind == COP_UPCALL_RESOLVE)
+            return upcall.handle;
+    fail_msg("nobody asks who is in the group");
+    return 0;
+}
+
+/* A question that waits for its service, which says that nobody is in the group. */
+static struct solo *resolve(void)
+{
+    static const struct cop_detect plain;
+    struct solo *root = solo_create(5, 0, &plain, COP_QUORUM_MAJORITY);
+    struct solo *solo = solo_create(5, 1, &plain, COP_QUORUM_MAJORITY);
+    struct cop_coll coll = coll_with(0, 1), resolved = {0};
+    submit_alone(solo, COP_REQUEST_SERVICE, &coll);
+    solo_recv(solo, 0, COP__KIND_ASK, question_of(root));
+    resolved.handle = handle_of_resolve(solo);
+    solo_forget(solo);
+    submit_alone(solo, COP_REQUEST_RESOLVED, &resolved);
+    solo_destroy(root);
+    return solo;
+}
+
+/* K2: a service that names nobody, or somebody twice, is no reason to say nothing. */
+static void test_who_resolves_wrongly_refuses(void **state)
+{
+    (void)state;
+    struct solo *solo = resolve();
+    assert_int_equal(solo_sent(solo, COP__KIND_REFUSED, 0), 1);
+    solo_destroy(solo);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_strict_and_the_root_is_too_old),
         cmocka_unit_test(test_heirs_hear_nothing),
+        cmocka_unit_test(test_who_resolves_wrongly_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -138,6 +138,10 @@ static void proposals_of_strangers(void **state)
     recv_ask(solo, 0, &other);
     assert_int_equal(solo_sent(solo, COP__KIND_ANSWER, COP_ID_NONE), 0);
     assert_int_equal(solo_sent(solo, COP__KIND_ASK, COP_ID_NONE), 0);
+    recv_ask(solo, 0, &ask); /* and the one that it has is heard as before */
+    assert_true(solo_sent(solo, COP__KIND_ANSWER, COP_ID_NONE) +
+                    solo_sent(solo, COP__KIND_ASK, COP_ID_NONE) >
+                0);
     cop_buf_unref(payload);
     solo_destroy(proposer);
     solo_destroy(solo);
