@@ -10,6 +10,16 @@
  * given to its handler as one that cannot be kept.
  */
 #define HELD_MAX 256u
+/* A member can choose how long its frames are. */
+#define HELD_BYTES_MAX (16u << 20)
+
+static bool has_room(const struct cop__member *member, const struct cop_frame *frame)
+{
+    size_t bytes = frame->payload->length;
+    for (uint32_t i = 0; i < member->held_count; i++)
+        bytes += member->held[i].frame.payload->length;
+    return member->held_count < HELD_MAX && bytes <= HELD_BYTES_MAX;
+}
 
 static bool grow(struct cop_node *node)
 {
@@ -31,7 +41,7 @@ bool cop__member_hold(struct cop_node *node, const struct cop_frame *frame)
 {
     struct cop__member *member = cop__member(node);
     const struct cop__held *again = member->judged; /* it was held before */
-    if (member->held_count == HELD_MAX || (again && node->now >= again->until)) {
+    if (!has_room(member, frame) || (again && node->now >= again->until)) {
         COP__COUNT(node, ignored_epoch);
         return false;
     }

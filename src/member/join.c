@@ -499,17 +499,6 @@ static void note_joiner(struct cop_node *node, const struct cop_header *header,
     cop__member_look_soon(node);
 }
 
-/* Name and address are shown to people, and end where a string ends: nothing in them that a
- * terminal would act on, and no zero. */
-static bool card_is_sane(struct cop__bytes card)
-{
-    bool is_sane = card.length > 0 && card.data[0] < card.length &&
-                   card.length - 1u - card.data[0] <= COP_ADDRESS_MAX;
-    for (uint32_t i = 1; is_sane && i < card.length; i++)
-        is_sane = card.data[i] >= ' ' && card.data[i] != 0x7f;
-    return is_sane;
-}
-
 /* Ids are promised one by one (promise_id): one that no view could have is nobody's. */
 static bool id_is_possible(const struct cop_node *node, cop_id id)
 {
@@ -560,7 +549,8 @@ void cop__on_join(struct cop_node *node, const struct cop_frame *frame)
 {
     struct cop__msg_join message;
     if (cop__decode_join(frame->payload->data, frame->payload->length, &message) ||
-        !card_is_sane(message.card) || !id_is_possible(node, frame->header.sender)) {
+        !cop__card_is_sane(message.card) ||
+        !id_is_possible(node, frame->header.sender)) {
         COP__COUNT(node, ignored_malformed);
         return;
     }

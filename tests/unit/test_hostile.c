@@ -175,6 +175,23 @@ static void views_of_the_end_of_time(void **state)
     solo_destroy(solo);
 }
 
+/* Letters of a view that is yet to come wait for it, but not any number of bytes of them. */
+static void letters_of_the_future(void **state)
+{
+    (void)state;
+    static const uint8_t bytes[1000000];
+    struct solo *solo = create();
+    struct cop__msg_letter letter = {.epoch = cop_view_epoch(solo->view) + 1,
+                                     .root = MEMBER,
+                                     .incarnation = 1,
+                                     .bytes = {bytes, sizeof bytes}};
+    for (letter.number = 1; letter.number <= 64; letter.number++)
+        solo_recv(solo, MEMBER, COP__KIND_LETTER, cop__encode_letter(&letter));
+    assert_true(solo->stats.frames_held > 0);
+    assert_true(solo->stats.frames_held * sizeof bytes <= 16u << 20);
+    solo_destroy(solo);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -182,6 +199,7 @@ int main(void)
         cmocka_unit_test(lives_that_nobody_has),
         cmocka_unit_test(proposals_of_strangers),
         cmocka_unit_test(views_of_the_end_of_time),
+        cmocka_unit_test(letters_of_the_future),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
