@@ -6,8 +6,6 @@
 #include <unistd.h>
 
 #define PAUSE (200 * COP_MSEC)
-/* So many at a time, then it is the turn of the others of the loop. */
-#define TAKEN_MAX 64
 
 static void on_pollable(uv_poll_t *poll, int status, int events);
 
@@ -35,6 +33,8 @@ static void on_resume(struct cop__alarm *alarm, cop_time now)
     resume((struct cop__porch *)((char *)alarm - offsetof(struct cop__porch, resume)));
 }
 
+/* One in a turn of the loop: by what the first says somebody who waits may know that all are there,
+ * and then the next has come to its node, and is not to be sent away. */
 static void on_pollable(uv_poll_t *poll, int status, int events)
 {
     struct cop__porch *porch = poll->data;
@@ -43,20 +43,14 @@ static void on_pollable(uv_poll_t *poll, int status, int events)
         pause_taking(porch, status);
         return;
     }
-    for (int i = 0; i < TAKEN_MAX && porch->is_watching; i++) {
-        cop__origin from;
-        int fd = cop__tcp_take(porch->config.fd, &from);
-        if (fd == UV_EAGAIN)
-            return;
-        if (fd >= 0 && porch->config.take != NULL)
-            porch->config.take(porch->config.context, fd, from);
-        else if (fd >= 0)
-            close(fd);
-        else if (fd != UV_EINTR) {
-            pause_taking(porch, fd);
-            return;
-        }
-    }
+    cop__origin from;
+    int fd = cop__tcp_take(porch->config.fd, &from);
+    if (fd >= 0 && porch->config.take != NULL)
+        porch->config.take(porch->config.context, fd, from);
+    else if (fd >= 0)
+        close(fd);
+    else if (fd != UV_EAGAIN && fd != UV_EINTR)
+        pause_taking(porch, fd);
 }
 
 int cop__porch_init(struct cop__porch *porch, const struct cop__porch_config *config)

@@ -132,6 +132,20 @@ static void who_calls_is_taken(void **state)
     close(late);
 }
 
+/* The second may be for the node that the first was waited for. */
+static void one_at_a_time(void **state)
+{
+    struct world *world = *state;
+    int callers[] = {call(world), call(world)};
+    cop__porch_watch(&world->porch);
+    for (uint32_t i = 0; i < 2; i++) {
+        run(world, 10000);
+        assert_int_equal(world->taken, i + 1);
+    }
+    close(callers[0]);
+    close(callers[1]);
+}
+
 /* It waits, and does not spin; says so once; and whoever waited is taken in the end. */
 static void no_descriptors(void **state)
 {
@@ -176,6 +190,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(who_calls_is_taken),
+        TEST(one_at_a_time),
         TEST(no_descriptors),
         TEST(closed_in_a_pause),
     };
