@@ -544,14 +544,26 @@ static bool are_together(const struct state *state, const struct cop_sim *sim,
     return true;
 }
 
+static bool is_in_view_of(const struct cop_sim *sim, cop_id of, cop_id id)
+{
+    const struct cop_node *node = cop_sim_node(sim, of);
+    return !node ||
+           cop_view_has(cop_node_view(node), id, cop__sim_incarnation(sim, id));
+}
+
 /* Where views change who says goodbye, or was silent for long, is not in that of the root any
- * more, and may not have heard of it yet. */
+ * more, and may not have heard of it yet. Without HEAL whoever stands between them says who is
+ * lost, and may have the view before the root has. */
 static bool was_removed(const struct cop_sim *sim, const struct cast *cast, cop_id id)
 {
-    return cop__sim_has_views(sim) &&
-           (cop_sim_was_disturbed(sim) ||
-            !cop_view_has(cop_node_view(cop_sim_node(sim, cast->node)), id,
-                          cop__sim_incarnation(sim, id)));
+    if (!cop__sim_has_views(sim))
+        return false;
+    if (cop_sim_was_disturbed(sim) || !is_in_view_of(sim, cast->node, id))
+        return true;
+    bool is_plain = !(cast->flags & COP_BCAST_HEAL), has_gone = false;
+    for (cop_id of = 0; is_plain && of < cop_sim_nodes(sim) && !has_gone; of++)
+        has_gone = !is_in_view_of(sim, of, id);
+    return has_gone;
 }
 
 /* C1: who has no service, or too old a one. */
