@@ -89,7 +89,7 @@ enum cop_upcall_kind {
 
 struct cop_service {
     uint64_t id;
-    uint32_t version; /* the highest of its requests that it understands */
+    uint32_t version; /* the highest of its requests that it understands, from 1 on */
     uint32_t wants; /* COP_WANTS(COP_UPCALL_...); without RUN it replies with nothing */
 };
 
