@@ -20,22 +20,10 @@ static bool lies(const struct cop__draw *draw)
 
 /* ---- single actions -------------------------------------------------------------- */
 
-static struct cop_sim_action action(enum cop_sim_action_kind kind, cop_time at,
-                                    cop_id a, cop_id b)
-{
-    struct cop_sim_action made;
-    memset(&made, 0, sizeof(made));
-    made.kind = kind;
-    made.at = at;
-    made.a = a;
-    made.b = b;
-    return made;
-}
-
 static void put(struct cop__draw *draw, enum cop_sim_action_kind kind, cop_time at,
                 cop_id a)
 {
-    struct cop_sim_action made = action(kind, at, a, COP_ID_NONE);
+    struct cop_sim_action made = cop__draw_action(kind, at, a, COP_ID_NONE);
     if (kind == COP_SIM_LEAVE) {
         made.request.kind = COP_REQUEST_LEAVE;
         made.request.token = 1;
@@ -54,7 +42,7 @@ static cop_time within(struct cop__draw *draw, cop_time from, uint64_t beats)
 
 static void report(struct cop__draw *draw, cop_time at, cop_id a, cop_id b)
 {
-    struct cop_sim_action made = action(COP_SIM_REPORT, at, a, b);
+    struct cop_sim_action made = cop__draw_action(COP_SIM_REPORT, at, a, b);
     made.request.kind = COP_REQUEST_REPORT;
     made.request.member = b;
     if (a != b)
@@ -64,7 +52,7 @@ static void report(struct cop__draw *draw, cop_time at, cop_id a, cop_id b)
 /* Somebody finds another gone; it may live. */
 static void accuse(struct cop__draw *draw, cop_time at, cop_id a, cop_id b)
 {
-    struct cop_sim_action made = action(COP_SIM_LIE, at, a, b);
+    struct cop_sim_action made = cop__draw_action(COP_SIM_LIE, at, a, b);
     if (cop__chance(draw, 50))
         report(draw, at, a, b);
     else if (a != b)
@@ -73,7 +61,7 @@ static void accuse(struct cop__draw *draw, cop_time at, cop_id a, cop_id b)
 
 static void crash_at_boundary(struct cop__draw *draw, cop_id id, uint64_t most)
 {
-    struct cop_sim_action made = action(COP_SIM_CRASH, 0, id, COP_ID_NONE);
+    struct cop_sim_action made = cop__draw_action(COP_SIM_CRASH, 0, id, COP_ID_NONE);
     made.when = cop__chance(draw, 60) ? COP_SIM_AFTER_SEND : COP_SIM_BEFORE_RECV;
     made.count = cop__between(draw, 1, most);
     cop__draw_add(draw, &made);
@@ -90,7 +78,7 @@ static void crash_soon(struct cop__draw *draw, cop_time from, cop_id id)
 
 static void slow_link(struct cop__draw *draw, cop_time at, cop_id a, cop_id b)
 {
-    struct cop_sim_action made = action(COP_SIM_SLOW_LINK, at, a, b);
+    struct cop_sim_action made = cop__draw_action(COP_SIM_SLOW_LINK, at, a, b);
     made.amount_ns = cop__between(draw, 1, 30) * draw->beat;
     if (a != b)
         cop__draw_add(draw, &made);
@@ -152,7 +140,8 @@ static struct cop_sim_set set_of(uint32_t mask)
 
 static void cut(struct cop__draw *draw, cop_time at, uint32_t left, uint32_t right)
 {
-    struct cop_sim_action wall = action(COP_SIM_PARTITION, at, 0, COP_ID_NONE);
+    struct cop_sim_action wall =
+        cop__draw_action(COP_SIM_PARTITION, at, 0, COP_ID_NONE);
     wall.left = set_of(left);
     wall.right = set_of(right);
     wall.one_way = cop__chance(draw, 10);
@@ -341,7 +330,8 @@ static void trouble_joiner(struct cop__draw *draw, cop_time at, cop_id id)
         slow_link(draw, at, id, any_root(draw));
         return;
     default: {
-        struct cop_sim_action wall = action(COP_SIM_PARTITION, 0, 0, COP_ID_NONE);
+        struct cop_sim_action wall =
+            cop__draw_action(COP_SIM_PARTITION, 0, 0, COP_ID_NONE);
         wall.at = within(draw, at, 60);
         wall.left = set_of(1u << any_root(draw));
         wall.right = (struct cop_sim_set){.ranges = {{id, id}}, .count = 1};

@@ -40,6 +40,18 @@ static inline bool cop__chance(struct cop__draw *draw, uint32_t percent)
     return cop__random_chance(&draw->random, percent, 100);
 }
 
+static inline struct cop_sim_action cop__draw_action(enum cop_sim_action_kind kind,
+                                                     cop_time at, cop_id a, cop_id b)
+{
+    struct cop_sim_action made;
+    memset(&made, 0, sizeof(made)); /* what is between the fields, too */
+    made.kind = kind;
+    made.at = at;
+    made.a = a;
+    made.b = b;
+    return made;
+}
+
 static inline void cop__draw_add(struct cop__draw *draw,
                                  const struct cop_sim_action *action)
 {

@@ -118,12 +118,7 @@ bool cop__swarm_calls_change_views(uint64_t seed)
 static int add_service(struct cop_sim_script *script, enum cop_sim_action_kind kind,
                        cop_time at, cop_id node, uint32_t version)
 {
-    struct cop_sim_action action;
-    memset(&action, 0, sizeof(action));
-    action.kind = kind;
-    action.at = at;
-    action.a = node;
-    action.b = COP_ID_NONE;
+    struct cop_sim_action action = cop__draw_action(kind, at, node, COP_ID_NONE);
     action.coll.version = version;
     action.request.kind =
         kind == COP_SIM_SERVICE ? COP_REQUEST_SERVICE : COP_REQUEST_UNSERVICE;

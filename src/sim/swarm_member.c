@@ -31,22 +31,10 @@ static cop_id anyone_ever(struct cop__draw *draw)
     return comes ? draw->n + (cop_id)below(draw, draw->joins) : anyone(draw);
 }
 
-static struct cop_sim_action action(enum cop_sim_action_kind kind, cop_time at,
-                                    cop_id a)
-{
-    struct cop_sim_action made;
-    memset(&made, 0, sizeof(made));
-    made.kind = kind;
-    made.at = at;
-    made.a = a;
-    made.b = COP_ID_NONE;
-    return made;
-}
-
 static void put(struct cop__draw *draw, enum cop_sim_action_kind kind, cop_time at,
                 cop_id a)
 {
-    struct cop_sim_action made = action(kind, at, a);
+    struct cop_sim_action made = cop__draw_action(kind, at, a, COP_ID_NONE);
     if (kind == COP_SIM_LEAVE) {
         made.request.kind = COP_REQUEST_LEAVE;
         made.request.token = 1;
@@ -102,7 +90,8 @@ static void stop(struct cop__draw *draw, cop_time at)
 
 static void delay(struct cop__draw *draw, cop_time at)
 {
-    struct cop_sim_action slow = action(COP_SIM_SLOW_LINK, at, anyone(draw));
+    struct cop_sim_action slow =
+        cop__draw_action(COP_SIM_SLOW_LINK, at, anyone(draw), COP_ID_NONE);
     slow.b = anyone(draw);
     slow.amount_ns = below(draw, 3 * draw->period);
     if (slow.a == slow.b)
@@ -121,7 +110,8 @@ static struct cop_sim_set one(cop_id id)
 /* One bad link, for one way or both; or one that loses all of them. */
 static void cut(struct cop__draw *draw, cop_time at)
 {
-    struct cop_sim_action wall = action(COP_SIM_PARTITION, at, 0);
+    struct cop_sim_action wall =
+        cop__draw_action(COP_SIM_PARTITION, at, 0, COP_ID_NONE);
     cop_id a = anyone(draw), b = anyone(draw);
     bool alone = chance(draw, 40);
     wall.left = one(a);
@@ -143,7 +133,8 @@ static void cut(struct cop__draw *draw, cop_time at)
 
 static void jump(struct cop__draw *draw, cop_time at)
 {
-    struct cop_sim_action made = action(COP_SIM_JUMP, at, anyone(draw));
+    struct cop_sim_action made =
+        cop__draw_action(COP_SIM_JUMP, at, anyone(draw), COP_ID_NONE);
     made.amount_ns = draw_length(draw);
     cop__draw_add(draw, &made);
 }
@@ -190,7 +181,8 @@ static cop_time die(struct cop__draw *draw, cop_time at, cop_id id)
 
 static cop_time stand_aside(struct cop__draw *draw, cop_time at, cop_id id)
 {
-    struct cop_sim_action drain = action(COP_SIM_DRAIN, at, anyone(draw));
+    struct cop_sim_action drain =
+        cop__draw_action(COP_SIM_DRAIN, at, anyone(draw), COP_ID_NONE);
     drain.b = id;
     drain.request.kind = COP_REQUEST_DRAIN;
     drain.request.member = id;
@@ -201,7 +193,7 @@ static cop_time stand_aside(struct cop__draw *draw, cop_time at, cop_id id)
 
 static cop_time come(struct cop__draw *draw, cop_time at, cop_id id)
 {
-    struct cop_sim_action join = action(COP_SIM_JOIN, at, 0);
+    struct cop_sim_action join = cop__draw_action(COP_SIM_JOIN, at, 0, COP_ID_NONE);
     (void)id;
     join.spare = chance(draw, 50);
     if (draw->joins > 0)
@@ -211,7 +203,8 @@ static cop_time come(struct cop__draw *draw, cop_time at, cop_id id)
 
 static cop_time tell(struct cop__draw *draw, cop_time at, cop_id id)
 {
-    struct cop_sim_action report = action(COP_SIM_REPORT, at, anyone(draw));
+    struct cop_sim_action report =
+        cop__draw_action(COP_SIM_REPORT, at, anyone(draw), COP_ID_NONE);
     report.b = id;
     report.request.kind = COP_REQUEST_REPORT;
     report.request.member = id;
@@ -222,7 +215,8 @@ static cop_time tell(struct cop__draw *draw, cop_time at, cop_id id)
 
 static cop_time send(struct cop__draw *draw, cop_time at, cop_id id)
 {
-    struct cop_sim_action letter = action(COP_SIM_SEND, at, anyone_ever(draw));
+    struct cop_sim_action letter =
+        cop__draw_action(COP_SIM_SEND, at, anyone_ever(draw), COP_ID_NONE);
     letter.b = id;
     letter.request.kind = COP_REQUEST_SEND;
     letter.request.member = id;

@@ -146,10 +146,9 @@ static void one_at_a_time(void **state)
     close(callers[1]);
 }
 
-/* It waits, and does not spin; says so once; and whoever waited is taken in the end. */
-static void no_descriptors(void **state)
+/* For so long, for there is no descriptor to take it with. */
+static int call_in_vain(struct world *world, uint64_t ms)
 {
-    struct world *world = *state;
     struct rlimit before, none;
     cop__porch_watch(&world->porch);
     int caller = call(world);
@@ -157,9 +156,17 @@ static void no_descriptors(void **state)
     none = before;
     none.rlim_cur = (rlim_t)caller + 1;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-    run(world, 900);
+    run(world, ms);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     assert_int_equal(world->taken, 0);
+    return caller;
+}
+
+/* It waits, and does not spin; says so once; and whoever waited is taken in the end. */
+static void no_descriptors(void **state)
+{
+    struct world *world = *state;
+    int caller = call_in_vain(world, 900);
     assert_int_equal(world->lines, 1);
     assert_in_range(world->turns, 1, 30);
     run(world, 10000);
@@ -171,16 +178,7 @@ static void no_descriptors(void **state)
 static void closed_in_a_pause(void **state)
 {
     struct world *world = *state;
-    struct rlimit before, none;
-    cop__porch_watch(&world->porch);
-    int caller = call(world);
-    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
-    none = before;
-    none.rlim_cur = (rlim_t)caller + 1;
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-    run(world, 20);
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
-    assert_int_equal(world->taken, 0);
+    int caller = call_in_vain(world, 20);
     close(caller);
 }
 
