@@ -177,7 +177,20 @@ struct cop__sweep *cop__sweep_find(const struct cop_node *node, cop_id initiator
                                    cop_incarnation incarnation, uint64_t sequence);
 const struct cop__protocol *cop__sweep_protocol(const struct cop_node *node,
                                                 const struct cop__sweep *sweep);
+/* A new one, not in the list yet. It has its own copy of the request unless `owner` holds that. NULL:
+ * no memory. */
+struct cop__sweep *cop__sweep_create(struct cop_node *node, const struct cop_tree *tree,
+                                     struct cop_view *world, struct cop__roll *roll,
+                                     cop_time left_ns, struct cop__bytes payload,
+                                     struct cop_buf *owner);
+/* Puts it at the end of the list and sets it in motion: first to the children, for they need the
+ * time, then to the protocol here. */
+void cop__sweep_begin(struct cop_node *node, struct cop__sweep *sweep);
 void cop__sweep_end(struct cop_node *node, struct cop__sweep *sweep);
+/* Takes in a mark; NULL (counted) if that life of the initiator is over, or it is nonsense. */
+struct cop__origin *cop__sweep_hear_mark(struct cop_node *node, cop_id initiator,
+                                         cop_incarnation incarnation, uint64_t sequence,
+                                         uint64_t mark, bool has_world);
 /* Takes in the mark of a frame, and finds its sweep; NULL (counted) if there is none. */
 struct cop__sweep *cop__sweep_hear_of(struct cop_node *node, cop_id initiator,
                                       cop_incarnation incarnation, uint64_t sequence,
@@ -187,6 +200,12 @@ struct cop__sweep *cop__sweep_hear_of(struct cop_node *node, cop_id initiator,
 void cop__sweep_release_below(struct cop_node *node, const struct cop__sweep *sweep);
 COP__COLD void cop__sweep_say_done(struct cop_node *node, cop_id to, cop_id initiator,
                                    cop_incarnation incarnation, uint64_t sequence);
+
+/* losses.c */
+void cop__sweeps_on_change(struct cop_node *node, const struct cop__change *change);
+void cop__sweeps_on_view(struct cop_node *node, const struct cop_view *old);
+/* D14: what I asked it straight has not come there. */
+void cop__sweeps_on_detour(struct cop_node *node, cop_id peer);
 
 /* refused.c */
 COP__COLD void cop__sweep_say_refused(struct cop_node *node, cop_id to,

@@ -153,10 +153,9 @@ static void end_marked(struct cop_node *node, cop_id initiator,
             cop__sweep_give_up(node, sweep, COP_ELOST);
 }
 
-/* Takes in a mark; NULL if that life of the initiator is over, or it is nonsense. */
-static struct cop__origin *hear_mark(struct cop_node *node, cop_id initiator,
-                                     cop_incarnation incarnation, uint64_t sequence,
-                                     uint64_t mark, bool has_world)
+struct cop__origin *cop__sweep_hear_mark(struct cop_node *node, cop_id initiator,
+                                         cop_incarnation incarnation, uint64_t sequence,
+                                         uint64_t mark, bool has_world)
 {
     if (!cop__sweep_may_begin(node, initiator, incarnation, has_world) ||
         sequence == 0 || (sequence > mark && sequence - mark > COP__SWEEP_WINDOW)) {
@@ -185,9 +184,9 @@ struct cop__sweep *cop__sweep_hear_of(struct cop_node *node, cop_id initiator,
                                       cop_incarnation incarnation, uint64_t sequence,
                                       uint64_t mark)
 {
-    struct cop__origin *origin =
-        hear_mark(node, initiator, incarnation, sequence, mark,
-                  cop__sweep_find(node, initiator, incarnation, sequence) != NULL);
+    struct cop__origin *origin = cop__sweep_hear_mark(
+        node, initiator, incarnation, sequence, mark,
+        cop__sweep_find(node, initiator, incarnation, sequence) != NULL);
     if (!origin)
         return NULL;
     struct cop__sweep *sweep = cop__sweep_find(node, initiator, incarnation, sequence);
@@ -271,10 +270,10 @@ static int take_request(struct cop__sweep *sweep, struct cop__bytes payload,
     return 0;
 }
 
-static struct cop__sweep *create(struct cop_node *node, const struct cop_tree *tree,
-                                 struct cop_view *world, struct cop__roll *roll,
-                                 cop_time left_ns, struct cop__bytes payload,
-                                 struct cop_buf *owner)
+struct cop__sweep *cop__sweep_create(struct cop_node *node, const struct cop_tree *tree,
+                                     struct cop_view *world, struct cop__roll *roll,
+                                     cop_time left_ns, struct cop__bytes payload,
+                                     struct cop_buf *owner)
 {
     struct cop__sweep *sweep = take_sweep(cop__sweeps(node));
     if (!sweep)
@@ -301,11 +300,7 @@ static struct cop__sweep *create(struct cop_node *node, const struct cop_tree *t
     return sweep;
 }
 
-/*
- * Puts a new sweep at the end of the list and sets it in motion: first to the
- * children, for they need the time, then to the protocol here.
- */
-static void begin(struct cop_node *node, struct cop__sweep *sweep)
+void cop__sweep_begin(struct cop_node *node, struct cop__sweep *sweep)
 {
     struct cop__sweeps *sweeps = cop__sweeps(node);
     struct cop__sweep **at = &sweeps->first;
@@ -381,8 +376,8 @@ int cop__sweep_start(struct cop_node *node, const struct cop__sweep_options *opt
     struct cop__sweep *sweep = NULL;
     /* A list of its own has an order of its own, without leaves. */
     if (options->roll || choose_leaves(node, view, &tree, &outside) == 0)
-        sweep = create(node, &tree, options->world, options->roll, options->timeout_ns,
-                       options->payload, NULL);
+        sweep = cop__sweep_create(node, &tree, options->world, options->roll,
+                                  options->timeout_ns, options->payload, NULL);
     if (!sweep) {
         cop__fail(node, COP_ENOMEM);
         return COP_ENOMEM;
@@ -399,455 +394,9 @@ int cop__sweep_start(struct cop_node *node, const struct cop__sweep_options *opt
     sweep->hop_ns = hop_time(&sweep->tree, options->timeout_ns);
     COP__COUNT(node, sweeps_started);
     cop__sweeps_enter(node);
-    begin(node, sweep);
+    cop__sweep_begin(node, sweep);
     cop__sweeps_leave(node);
     return 0;
-}
-
-/* ---- being asked ----------------------------------------------------------------- */
-
-/* The tree that an ASK names; whether it is one can be checked. */
-static struct cop_tree asked_tree(const struct cop_node *node,
-                                  const struct cop__msg_ask *message,
-                                  const struct cop__roll *roll)
-{
-    const struct cop_shape *own = cop_view_shape(node->view);
-    struct cop_tree tree = {
-        .shape = {.kind = (enum cop_shape_kind)message->shape,
-                  .k = message->arity,
-                  .inner = (enum cop_shape_kind)message->inner},
-        .n = cop__has_views(node) ? message->members : cop_view_slots(node->view),
-        .root = message->initiator,
-    };
-    if (roll) {
-        tree.n = roll->count;
-        tree.root = cop__roll_rank(roll, message->initiator);
-    } else if (own->table && own->kind == tree.shape.kind) {
-        tree.shape.table = own->table;
-    }
-    return tree;
-}
-
-/* Where somebody stands in the tree of a question. */
-static cop_rank asked_rank(const struct cop_tree *tree, const struct cop__roll *roll,
-                           cop_id id)
-{
-    if (roll)
-        return cop__roll_rank(roll, id);
-    return id < tree->n ? id : COP_RANK_NONE;
-}
-
-static bool brings_world(const struct cop_node *node,
-                         const struct cop__msg_ask *message)
-{
-    return node->stack->protocols[message->protocol]->world != NULL;
-}
-
-/* True if it is not a question that I can be asked, or not by one above me. */
-static bool ignore_ask(struct cop_node *node, const struct cop__msg_ask *message,
-                       cop_rank sender, cop_rank self, const struct cop_tree *tree)
-{
-    if (message->members != tree->n || tree->n > COP_MEMBERS_MAX ||
-        tree->root >= tree->n || self >= tree->n || cop_tree_check(tree) ||
-        cop__sweep_is_too_large(node, tree, brings_world(node, message)) ||
-        message->left_ns > COP__SWEEP_TIMEOUT_MAX ||
-        message->hop_ns > COP__SWEEP_TIMEOUT_MAX) {
-        COP__COUNT(node, ignored_malformed);
-        return true;
-    }
-    if (sender == self || sender >= tree->n || !cop_tree_is_below(tree, self, sender)) {
-        COP__COUNT(node, ignored_not_ancestor);
-        return true;
-    }
-    return false;
-}
-
-/* The world that a question brings along, as its protocol reads it; the caller's
- * reference. False if it is not one in which I take part. */
-static bool find_world(struct cop_node *node, const struct cop__msg_ask *message,
-                       struct cop_view **out)
-{
-    const struct cop__protocol *protocol = node->stack->protocols[message->protocol];
-    *out = NULL;
-    if (!protocol->world)
-        return true;
-    *out = protocol->world(node, message->initiator, message->incarnation,
-                           message->payload);
-    if (*out && cop_view_slots(*out) == message->members)
-        return true;
-    COP__COUNT(node, ignored_malformed);
-    cop_view_unref(*out);
-    return false;
-}
-
-static void join(struct cop_node *node, const struct cop_frame *frame,
-                 const struct cop__msg_ask *message, const struct cop_tree *tree,
-                 struct cop__roll *roll, cop_rank parent)
-{
-    /* The mark of this frame has just ended the one before: its memory serves again. */
-    cop__sweeps_reap(node, 1);
-    struct cop_view *world;
-    if (!find_world(node, message, &world))
-        return;
-    struct cop__sweep *sweep = create(node, tree, world, roll, message->left_ns,
-                                      message->payload, frame->payload);
-    cop_view_unref(world);
-    if (!sweep) {
-        cop__fail(node, COP_ENOMEM);
-        return;
-    }
-    sweep->initiator = message->initiator;
-    sweep->incarnation = message->incarnation;
-    sweep->sequence = message->sequence;
-    sweep->epoch = message->epoch;
-    sweep->protocol = message->protocol;
-    sweep->wants_outcome = (message->flags & ASK_OUTCOME) != 0;
-    sweep->hop_ns = message->hop_ns;
-    sweep->parent = parent;
-    COP__COUNT(node, sweeps_joined);
-    begin(node, sweep);
-}
-
-/* S2: asked again, by somebody who lost what was between us: the same answer. */
-static void ask_again(struct cop_node *node, struct cop__sweep *sweep, cop_rank from)
-{
-    cop__rankset_drop(&sweep->strangers, from);
-    cop__sweep_set_parent(node, sweep, from);
-    if (sweep->answered && !sweep->refining)
-        cop__sweep_answer_to(node, sweep, from);
-    cop__sweep_leave_suspect(node, sweep);
-}
-
-/* Whom the question is about: as the sweep says if I am in it, else as the protocol reads it;
- * the caller's reference. */
-static int find_roll(struct cop_node *node, const struct cop_frame *frame,
-                     const struct cop__msg_ask *message, struct cop__roll **out)
-{
-    const struct cop__protocol *protocol = node->stack->protocols[message->protocol];
-    const struct cop__sweep *sweep = cop__sweep_find(
-        node, message->initiator, message->incarnation, message->sequence);
-    *out = NULL;
-    if (!protocol->roll)
-        return 0;
-    if (sweep) {
-        *out = cop__roll_ref(sweep->roll);
-        return 0;
-    }
-    return protocol->roll(node, frame, message->payload, out);
-}
-
-/*
- * A life that neither my view nor an earlier sweep has shown is believed if the base of what it
- * proposes has it. Otherwise anybody could end the sweeps of somebody else by a later life that
- * there never was.
- */
-static bool is_real(struct cop_node *node, const struct cop__msg_ask *message)
-{
-    struct cop_view *world = NULL;
-    if (!brings_world(node, message) ||
-        cop__sweep_may_begin(node, message->initiator, message->incarnation, false) ||
-        cop__origin_has(node, message->initiator, message->incarnation))
-        return true;
-    bool is_in_base = find_world(node, message, &world);
-    cop_view_unref(world);
-    return is_in_base;
-}
-
-static void take_question(struct cop_node *node, const struct cop_frame *frame,
-                          const struct cop__msg_ask *message,
-                          const struct cop_dead *outside, struct cop__roll *roll,
-                          int refused, bool is_heard)
-{
-    cop_id asker = frame->header.sender;
-    struct cop_tree tree = asked_tree(node, message, roll);
-    if (outside->extra_count > 0 && !roll) {
-        tree.dead = outside;
-        tree.leaves = outside->extra;
-        tree.leaf_count = outside->extra_count;
-    }
-    cop_rank sender = asked_rank(&tree, roll, asker);
-    if (!refused &&
-        ignore_ask(node, message, sender, asked_rank(&tree, roll, node->self), &tree))
-        return;
-    if (!is_real(node, message))
-        return;
-    struct cop__origin *origin =
-        is_heard
-            ? cop__origin_get(node, message->initiator, message->incarnation)
-            : hear_mark(node, message->initiator, message->incarnation,
-                        message->sequence, message->mark, brings_world(node, message));
-    if (!origin)
-        return;
-    struct cop__sweep *sweep = cop__sweep_find(node, message->initiator,
-                                               message->incarnation, message->sequence);
-    if (sweep) {
-        ask_again(node, sweep, sender);
-    } else if (cop__origin_is_over(origin, message->sequence) ||
-               message->left_ns == 0) {
-        COP__COUNT(node, ignored_sweep_over);
-        cop__sweep_say_done(node, asker, message->initiator, message->incarnation,
-                            message->sequence);
-    } else if (refused) {
-        cop__sweep_say_refused(node, asker, message, refused);
-    } else {
-        join(node, frame, message, &tree, roll, sender);
-    }
-}
-
-static bool are_leaves(const struct cop__msg_ask *message,
-                       const struct cop_ranks *leaves)
-{
-    for (uint32_t i = 0; i < leaves->count; i++)
-        if (leaves->items[i] >= message->members ||
-            leaves->items[i] == message->initiator ||
-            (i > 0 && leaves->items[i] <= leaves->items[i - 1]))
-            return false;
-    return leaves->count > 0;
-}
-
-int cop__sweep_split(struct cop__msg_ask *message, struct cop_ranks *leaves)
-{
-    if (!(message->flags & ASK_LEAVES))
-        return 0;
-    struct cop__reader reader =
-        cop__reader(message->payload.data, message->payload.length);
-    struct cop__list list = cop__get_list(&reader, 4);
-    struct cop__reader each = cop__reader(list.data, (size_t)list.count * 4);
-    if (reader.failed)
-        return COP_EMALFORMED;
-    message->payload.data += 4 + 4 * list.count;
-    message->payload.length -= 4 + 4 * list.count;
-    if (!leaves)
-        return 0;
-    for (uint32_t i = 0; i < list.count; i++)
-        if (cop_ranks_push(leaves, cop__get_u32(&each)))
-            return COP_ENOMEM;
-    return are_leaves(message, leaves) ? 0 : COP_EMALFORMED;
-}
-
-/* Whoever has to find out whom a question is about does not do so for one that is over. */
-static bool is_over(struct cop_node *node, const struct cop_frame *frame,
-                    const struct cop__msg_ask *message)
-{
-    const struct cop__origin *origin =
-        hear_mark(node, message->initiator, message->incarnation, message->sequence,
-                  message->mark, brings_world(node, message));
-    if (!origin)
-        return true;
-    if (!cop__origin_is_over(origin, message->sequence) && message->left_ns > 0)
-        return false;
-    if (cop__sweep_find(node, message->initiator, message->incarnation,
-                        message->sequence))
-        return false;
-    COP__COUNT(node, ignored_sweep_over);
-    cop__sweep_say_done(node, frame->header.sender, message->initiator,
-                        message->incarnation, message->sequence);
-    return true;
-}
-
-static void take_ask(struct cop_node *node, const struct cop_frame *frame,
-                     const struct cop__msg_ask *message, const struct cop_dead *outside)
-{
-    struct cop__roll *roll = NULL;
-    if (message->protocol >= node->stack->protocol_count) {
-        COP__COUNT(node, ignored_malformed);
-        return;
-    }
-    bool has_roll = node->stack->protocols[message->protocol]->roll != NULL;
-    if (has_roll && is_over(node, frame, message))
-        return;
-    int status = find_roll(node, frame, message, &roll);
-    if (status == COP_EMALFORMED)
-        COP__COUNT(node, ignored_malformed);
-    else if (status == COP_ENOMEM)
-        cop__fail(node, COP_ENOMEM);
-    else if (status != COP_EAGAIN)
-        take_question(node, frame, message, outside, roll, status, has_roll);
-    cop__roll_unref(roll);
-}
-
-/* S1, S2, S5, S7. */
-void cop__on_ask(struct cop_node *node, const struct cop_frame *frame)
-{
-    struct cop__msg_ask message;
-    if (cop__decode_ask(frame->payload->data, frame->payload->length, &message)) {
-        COP__COUNT(node, ignored_malformed);
-        return;
-    }
-    struct cop_ranks leaves = {0};
-    int error = cop__sweep_split(&message, &leaves);
-    struct cop_dead outside = {NULL, leaves.items, leaves.count};
-    cop__sweeps_enter(node);
-    if (error == COP_ENOMEM)
-        cop__fail(node, error);
-    else if (error)
-        COP__COUNT(node, ignored_malformed);
-    else
-        take_ask(node, frame, &message, &outside);
-    cop__sweeps_leave(node);
-    cop_ranks_free(&leaves);
-}
-
-/* ---- losses and returns ---------------------------------------------------------- */
-
-/*
- * Somebody below me is lost. An answer of it that I hold stays; but if an outcome is
- * to come, those below it have to get it from me.
- */
-static void lose_below(struct cop_node *node, struct cop__sweep *sweep,
-                       struct cop__child *child)
-{
-    bool waits = child->state == CHILD_OWED;
-    bool owes_outcome = child->state == CHILD_ANSWERED && sweep->wants_outcome;
-    if ((waits || owes_outcome) && !sweep->has_outcome)
-        cop__sweep_lose_child(node, sweep, child);
-}
-
-static void lose(struct cop_node *node, struct cop__sweep *sweep, cop_rank rank)
-{
-    struct cop__child *child = cop__sweep_child(sweep, rank);
-    sweep->tangled = true;
-    if (child)
-        lose_below(node, sweep, child);
-    if (rank == sweep->parent)
-        cop__sweep_turn(node, sweep);
-}
-
-/* Passed around by mistake, or returned: it has to answer, or to hear how it ended. */
-static void regain_child(struct cop_node *node, struct cop__sweep *sweep,
-                         struct cop__child *child)
-{
-    if (sweep->has_outcome)
-        cop__sweep_send_outcome(node, sweep, child->rank);
-    else if (cop__sweep_holds(sweep, child->rank))
-        cop__sweep_settle_child(node, sweep, child, CHILD_ANSWERED);
-    else
-        cop__sweep_ask_one(node, sweep, child->rank);
-}
-
-/*
- * Somebody lives after all, or again: if nothing of it is held it is asked (once
- * more); if it had asked me it has not got my answer; and if nobody is left above me
- * it may be the one.
- */
-static void regain(struct cop_node *node, struct cop__sweep *sweep, cop_rank rank)
-{
-    if (sweep->answered && !sweep->refining &&
-        (rank == sweep->parent || cop__rankset_has(&sweep->askers, rank)))
-        cop__sweep_answer_to(node, sweep, rank);
-    struct cop__child *child = cop__sweep_child(sweep, rank);
-    if (child && child->state == CHILD_LOST)
-        regain_child(node, sweep, child);
-    if (sweep->parent == COP_RANK_NONE && !cop__sweep_is_mine(node, sweep))
-        cop__sweep_turn(node, sweep);
-}
-
-/* S4: the protocol is told once, and decides; a new life ends all sweeps of the old one.
- * True if nothing is left to do. */
-static bool lose_initiator(struct cop_node *node, struct cop__sweep *sweep,
-                           const struct cop__change *change)
-{
-    bool replaced = change->kind == COP__CHANGE_REPLACED;
-    /* The sweep may be of the new life: its frames can overtake the news. */
-    if (replaced && sweep->incarnation >= cop__roster_get(node, change->id).incarnation)
-        return true;
-    const struct cop__protocol *protocol = cop__sweep_protocol(node, sweep);
-    if ((replaced || change->kind == COP__CHANGE_SUSPECT) && !sweep->told) {
-        sweep->told = true;
-        if (protocol->on_initiator_lost)
-            protocol->on_initiator_lost(node, sweep);
-    }
-    if (replaced && !sweep->over)
-        cop__sweep_give_up(node, sweep, COP_ELOST);
-    return sweep->over;
-}
-
-/* S2, S3, S4, S6: the same whether I lost the connection or was told. */
-static void change_one(struct cop_node *node, struct cop__sweep *sweep,
-                       const struct cop__change *change)
-{
-    bool replaced = change->kind == COP__CHANGE_REPLACED;
-    if (change->id == sweep->initiator && lose_initiator(node, sweep, change))
-        return;
-    cop_rank rank = cop__sweep_rank(sweep, change->id);
-    if (rank == COP_RANK_NONE)
-        return;
-    /* A new life of somebody above me knows nothing of this sweep. */
-    if (replaced && !sweep->world &&
-        cop_tree_is_below(&sweep->tree, sweep->self, rank) &&
-        cop__rankset_put(&sweep->strangers, rank))
-        cop__fail(node, COP_ENOMEM);
-    /* That a new life is known is no loss where the new one takes part. */
-    bool lost = cop__sweep_is_lost(node, sweep, rank);
-    if (change->kind == COP__CHANGE_SUSPECT || (replaced && (lost || !sweep->world)))
-        lose(node, sweep, rank);
-    if ((replaced || change->kind == COP__CHANGE_ALIVE) &&
-        !cop__sweep_is_lost(node, sweep, rank))
-        regain(node, sweep, rank);
-    cop__sweep_answer_if_complete(node, sweep);
-}
-
-static void on_change(struct cop_node *node, const struct cop__change *change)
-{
-    if (change->kind == COP__CHANGE_RESTATED || change->id == node->self)
-        return;
-    cop__sweeps_enter(node);
-    for (struct cop__sweep *sweep = cop__sweeps(node)->first; sweep;
-         sweep = sweep->next)
-        if (!sweep->over && !node->failed)
-            change_one(node, sweep, change);
-    cop__sweeps_leave(node);
-}
-
-/* Somebody of this sweep is not in the new view, or not in the life that it had. */
-static void lose_by_view(struct cop_node *node, struct cop__sweep *sweep, cop_id id)
-{
-    if (id == sweep->initiator && id != node->self &&
-        cop__sweep_life_is_over(node, id, sweep->incarnation)) {
-        const struct cop__protocol *protocol = cop__sweep_protocol(node, sweep);
-        if (!sweep->told && protocol->on_initiator_lost)
-            protocol->on_initiator_lost(node, sweep);
-        sweep->told = true;
-        if (!sweep->over)
-            cop__sweep_give_up(node, sweep, COP_ELOST);
-        return;
-    }
-    cop_rank rank = cop__sweep_rank(sweep, id);
-    if (rank != COP_RANK_NONE && cop__sweep_is_lost(node, sweep, rank))
-        lose(node, sweep, rank);
-    cop__sweep_answer_if_complete(node, sweep);
-}
-
-/* Whoever is lost by now, for whatever reason, is not waited for. */
-static void lose_all_lost(struct cop_node *node, struct cop__sweep *sweep)
-{
-    for (uint32_t i = 0; i < sweep->child_count && !node->failed; i++)
-        if (sweep->children[i].state == CHILD_OWED &&
-            cop__sweep_is_lost(node, sweep, sweep->children[i].rank))
-            lose(node, sweep, sweep->children[i].rank);
-    if (!sweep->over)
-        cop__sweep_leave_suspect(node, sweep);
-    cop__sweep_answer_if_complete(node, sweep);
-}
-
-static void on_view(struct cop_node *node, const struct cop_view *old)
-{
-    uint64_t at = 0;
-    struct cop_view_change change;
-    cop__sweeps_enter(node);
-    while (cop_view_compare(old, node->view, &at, &change)) {
-        if (change.kind != COP_VIEW_LEFT && change.kind != COP_VIEW_RETURNED)
-            continue;
-        for (struct cop__sweep *sweep = cop__sweeps(node)->first; sweep;
-             sweep = sweep->next)
-            if (!sweep->over && !node->failed)
-                lose_by_view(node, sweep, change.id);
-    }
-    for (struct cop__sweep *sweep = cop__sweeps(node)->first; sweep;
-         sweep = sweep->next)
-        if (!sweep->over && !node->failed)
-            lose_all_lost(node, sweep);
-    cop__sweeps_leave(node);
 }
 
 void cop__sweep_settle(struct cop_node *node, struct cop__sweep *sweep)
@@ -855,15 +404,6 @@ void cop__sweep_settle(struct cop_node *node, struct cop__sweep *sweep)
     cop__sweeps_enter(node);
     cop__sweep_answer_if_complete(node, sweep);
     cop__sweeps_leave(node);
-}
-
-/* D14: what I asked it straight has not come there. */
-static void on_detour(struct cop_node *node, cop_id peer)
-{
-    for (struct cop__sweep *sweep = cop__sweeps(node)->first; sweep;
-         sweep = sweep->next)
-        if (!sweep->over && cop__sweep_rank(sweep, peer) != COP_RANK_NONE)
-            cop__sweep_ask_again(node, sweep, cop__sweep_rank(sweep, peer));
 }
 
 /* ---- the layer ------------------------------------------------------------------- */
@@ -888,9 +428,9 @@ const struct cop__layer cop__sweep_layer = {
     .name = "sweep",
     .size = sizeof(struct cop__sweeps),
     .fini = fini,
-    .on_change = on_change,
-    .on_detour = on_detour,
-    .on_view = on_view,
+    .on_change = cop__sweeps_on_change,
+    .on_detour = cop__sweeps_on_detour,
+    .on_view = cop__sweeps_on_view,
     .digest = cop__sweeps_digest,
     .check = cop__sweeps_check,
     .bytes = cop__sweeps_bytes,
