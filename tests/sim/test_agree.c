@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/random.h"
+#include "scripts.h"
 #include "seeds.h"
 
 #include <coppice/sim.h>
@@ -20,36 +21,6 @@
 static const enum cop_algorithm tolerant[] = {COP_AGREE_EARLY, COP_AGREE_STRICT,
                                               COP_AGREE_TREE, COP_AGREE_LINEAR};
 #define TOLERANT (sizeof(tolerant) / sizeof(tolerant[0]))
-
-static struct cop_sim_script parse(const char *text)
-{
-    struct cop_sim_script script;
-    char message[256];
-    if (cop_sim_script_parse(text, &script, message, sizeof(message)) != 0)
-        fail_msg("%s: %s", text, message);
-    return script;
-}
-
-static struct cop_sim_report run_script(const struct cop_sim_script *script)
-{
-    struct cop_sim_report report;
-    assert_int_equal(cop_sim_script_run(script, &report), 0);
-    if (report.failure[0]) {
-        char *text = cop_sim_script_print(script);
-        print_error("# %s\n%s", report.failure, text ? text : "");
-        free(text);
-        fail();
-    }
-    return report;
-}
-
-static struct cop_sim_report run(const char *text)
-{
-    struct cop_sim_script script = parse(text);
-    struct cop_sim_report report = run_script(&script);
-    cop_sim_script_free(&script);
-    return report;
-}
 
 /* ---- random ones ----------------------------------------------------------------- */
 
@@ -202,7 +173,7 @@ static struct cop_sim_script make(uint32_t n, const char *shape,
              "nodes %u\nshape %s\nseed 1\nviews none\nagree %s count 3 window %u\n"
              "flags codec quiet\nliveness\n",
              (unsigned)n, shape, cop_algorithm_name(algorithm), n % 2 ? 1u : 2u);
-    return parse(text);
+    return parse_script(text);
 }
 
 static void note_counts(void *context, struct cop_sim *sim)
@@ -291,7 +262,7 @@ static struct cop_sim_report cost(uint32_t n, const char *shape, const char *alg
              "nodes %u\nshape %s\nseed 1\nviews none\nflags quiet\n"
              "net loggp 10us 1us 1us 1000\nagree %s count 20 plain\n",
              (unsigned)n, shape, algorithm);
-    struct cop_sim_report report = run(text);
+    struct cop_sim_report report = run_text(text);
     assert_int_equal(report.agreements, 20);
     return report;
 }
@@ -330,8 +301,8 @@ static void test_a_new_round_is_no_new_gather(void **state)
 {
     (void)state;
     struct cop_sim_report report =
-        run("nodes 31\nshape kary:2\nseed 1\nviews majority\nflags quiet\n"
-            "net constant 10us\nagree early count 1\ncrash 0 before-recv 2\n");
+        run_text("nodes 31\nshape kary:2\nseed 1\nviews majority\nflags quiet\n"
+                 "net constant 10us\nagree early count 1\ncrash 0 before-recv 2\n");
     /* 0 has two children, 1 and 2: 1 is root now, and 2 votes to it. */
     assert_int_equal(report.agreements, 1);
     assert_in_range(report.stats.revotes, 1, 2);
@@ -352,7 +323,7 @@ static void test_many_in_a_row(void **state)
                 "nodes 6\nshape kary:2\nseed 7\nviews none\nagree %s count %d window "
                 "3\nat 3ms crash 1\nat 20ms crash 0\n",
                 names[i], j ? 4000 : 1000);
-            struct cop_sim_report report = run(text);
+            struct cop_sim_report report = run_text(text);
             assert_int_equal(report.agreements, j ? 4000 : 1000);
             bytes[j] = report.node_bytes;
         }
@@ -364,7 +335,7 @@ static void test_many_in_a_row(void **state)
 static void test_groups_of_later_views(void **state)
 {
     (void)state;
-    struct cop_sim_report report = run(
+    struct cop_sim_report report = run_text(
         "nodes 8\nstart 5\nshape kary:2\nseed 3\nviews majority\n"
         "agree early count 40 window 2 groups 4 gap 200us\nat 1ms join\n"
         "at 4ms crash 1\nat 6ms join\nat 9ms restart 1\nat 12ms crash 0\nliveness\n");
@@ -378,14 +349,15 @@ static void test_a_view_that_nobody_else_has(void **state)
 {
     (void)state;
     struct cop_sim_report report =
-        run("nodes 6\nshape kary:3\nseed 31116\nviews majority\nstart 6\n"
-            "agree tree count 6 window 1 gap 5000ns\nnet constant 10us\n"
-            "at 0ns partition 0,2,4-5 | 1,3\nat 0ns lie 0 about 1\n"
-            "at 0ns lie 0 about 3\nat 160us partition 4 | 0-3,5\n"
-            "at 180us lie 0 about 4\nat 210us heal\nat 210us partition 0 | 1-5\n"
-            "at 230us lie 2 about 0\n");
+        run_text("nodes 6\nshape kary:3\nseed 31116\nviews majority\nstart 6\n"
+                 "agree tree count 6 window 1 gap 5000ns\nnet constant 10us\n"
+                 "at 0ns partition 0,2,4-5 | 1,3\nat 0ns lie 0 about 1\n"
+                 "at 0ns lie 0 about 3\nat 160us partition 4 | 0-3,5\n"
+                 "at 180us lie 0 about 4\nat 210us heal\nat 210us partition 0 | 1-5\n"
+                 "at 230us lie 2 about 0\n");
     assert_in_range(report.agreements, 4, 6);
-    report = run("nodes 6\nshape kary:3\nseed 31116\nviews majority\nstart 6\n"
+    report =
+        run_text("nodes 6\nshape kary:3\nseed 31116\nviews majority\nstart 6\n"
                  "agree linear count 6 window 1 gap 50000ns\nnet constant 10us\n"
                  "at 0ns partition 0,2,4-5 | 1,3\nat 0ns lie 0 about 1\n"
                  "at 0ns lie 0 about 3\nat 90us partition 4 | 0-3,5\n"
@@ -400,13 +372,13 @@ static void test_a_view_that_dies_with_its_root(void **state)
 {
     (void)state;
     struct cop_sim_report report =
-        run("nodes 5\nshape chain\nseed 46102\nviews majority\n"
-            "agree tree count 1 window 1 gap 11584165ns\n"
-            "net loggp 36us 1445ns 3157ns 9811 compute 19us\n"
-            "at 9ms partition 1,3 | 0,2,4\nat 9ms report 1 about 0\n"
-            "at 10ms report 1 about 2\nat 10ms report 1 about 3\n"
-            "at 10ms report 1 about 4\nat 11080us crash 1\nat 10300us heal\n"
-            "at 10300us partition 0 | 1-4\nliveness\n");
+        run_text("nodes 5\nshape chain\nseed 46102\nviews majority\n"
+                 "agree tree count 1 window 1 gap 11584165ns\n"
+                 "net loggp 36us 1445ns 3157ns 9811 compute 19us\n"
+                 "at 9ms partition 1,3 | 0,2,4\nat 9ms report 1 about 0\n"
+                 "at 10ms report 1 about 2\nat 10ms report 1 about 3\n"
+                 "at 10ms report 1 about 4\nat 11080us crash 1\nat 10300us heal\n"
+                 "at 10300us partition 0 | 1-4\nliveness\n");
     assert_int_equal(report.agreements, 1);
 }
 
@@ -415,12 +387,12 @@ static void test_a_side_that_was_told_to_go_on(void **state)
 {
     (void)state;
     struct cop_sim_report report =
-        run("nodes 7\nshape chain\nseed 47040\nviews majority\n"
-            "agree strict count 1 window 1\nnet constant 10us\n"
-            "at 0ns partition 0-1,5 | 2-4,6\nat 0ns report 0 about 2\n"
-            "at 0ns report 0 about 3\nat 0ns report 0 about 4\n"
-            "at 0ns report 0 about 6\nat 0ns report 2 about 0\n"
-            "at 0ns report 2 about 1\nat 0ns report 2 about 5\nat 0ns go-on 0\n");
+        run_text("nodes 7\nshape chain\nseed 47040\nviews majority\n"
+                 "agree strict count 1 window 1\nnet constant 10us\n"
+                 "at 0ns partition 0-1,5 | 2-4,6\nat 0ns report 0 about 2\n"
+                 "at 0ns report 0 about 3\nat 0ns report 0 about 4\n"
+                 "at 0ns report 0 about 6\nat 0ns report 2 about 0\n"
+                 "at 0ns report 2 about 1\nat 0ns report 2 about 5\nat 0ns go-on 0\n");
     assert_int_equal(report.agreements, 1);
 }
 
@@ -430,11 +402,11 @@ static void test_a_death_after_a_goodbye(void **state)
 {
     (void)state;
     struct cop_sim_report report =
-        run("nodes 6\nshape kary:4\nseed 874272\nviews none\nstart 6\n"
-            "agree linear count 2 window 1 gap 420967ns promote\n"
-            "flags codec buggify\nnet constant 10us\nat 400us leave 5\n"
-            "at 300us crash 0\nat 360us restart 0\nat 490us leave 4\n"
-            "at 550us crash 4\n");
+        run_text("nodes 6\nshape kary:4\nseed 874272\nviews none\nstart 6\n"
+                 "agree linear count 2 window 1 gap 420967ns promote\n"
+                 "flags codec buggify\nnet constant 10us\nat 400us leave 5\n"
+                 "at 300us crash 0\nat 360us restart 0\nat 490us leave 4\n"
+                 "at 550us crash 4\n");
     assert_int_equal(report.agreements, 2);
 }
 
@@ -443,15 +415,15 @@ static void test_a_death_after_a_goodbye(void **state)
 static void test_a_proposal_outlived(void **state)
 {
     (void)state;
-    run("nodes 7\nshape radix:2\nseed 915777\nviews majority\nstart 7\n"
-        "agree strict count 1 window 2 gap 17996288ns promote\n"
-        "flags codec buggify\nnet constant 10us\nat 15ms crash 0\n"
-        "at 0ns partition 0,5-6 | 1-4\nat 3520us report 1 about 0\n"
-        "at 0ns report 0 about 1\nat 3530us report 0 about 2\n"
-        "at 0ns report 0 about 3\nat 0ns report 0 about 4\nat 3550us heal\n"
-        "at 3550us partition 5-6 > 0-4\nat 3560us report 0 about 5\n"
-        "at 3560us report 0 about 6\nat 5ms heal\nat 7ms report 3 about 2\n"
-        "at 7ms report 0 about 5\n");
+    run_text("nodes 7\nshape radix:2\nseed 915777\nviews majority\nstart 7\n"
+             "agree strict count 1 window 2 gap 17996288ns promote\n"
+             "flags codec buggify\nnet constant 10us\nat 15ms crash 0\n"
+             "at 0ns partition 0,5-6 | 1-4\nat 3520us report 1 about 0\n"
+             "at 0ns report 0 about 1\nat 3530us report 0 about 2\n"
+             "at 0ns report 0 about 3\nat 0ns report 0 about 4\nat 3550us heal\n"
+             "at 3550us partition 5-6 > 0-4\nat 3560us report 0 about 5\n"
+             "at 3560us report 0 about 6\nat 5ms heal\nat 7ms report 3 about 2\n"
+             "at 7ms report 0 about 5\n");
 }
 
 /* 1 leaves with values that the root took along; 2 has none, and takes 1 for the coordinator
@@ -460,10 +432,10 @@ static void test_undecided_with_other_names(void **state)
 {
     (void)state;
     struct cop_sim_report report =
-        run("nodes 3\nshape flat\nseed 1087263\nviews majority\nstart 3\n"
-            "agree tree count 5 window 3\nflags codec cut\n"
-            "net recorded 426000ns,47000ns,455000ns,76000ns\nat 840us leave 1\n"
-            "at 540us crash 0\n");
+        run_text("nodes 3\nshape flat\nseed 1087263\nviews majority\nstart 3\n"
+                 "agree tree count 5 window 3\nflags codec cut\n"
+                 "net recorded 426000ns,47000ns,455000ns,76000ns\nat 840us leave 1\n"
+                 "at 540us crash 0\n");
     assert_int_equal(report.agreements, 5);
 }
 
@@ -473,13 +445,13 @@ static void test_ahead_by_all_coordinators(void **state)
 {
     (void)state;
     struct cop_sim_report report =
-        run("nodes 11\nshape chain\nseed 5682286\nviews majority\nstart 8\n"
-            "agree tree count 3 window 4 gap 6505831ns free\nnet constant 10us\n"
-            "at 0ns join\nat 0ns join\nat 0ns join\n"
-            "at 2ms partition 0-2,4-5 > 3,6-7\nat 2ms report 3 about 0\n"
-            "at 2ms report 3 about 1\nat 2ms report 3 about 2\n"
-            "at 2ms report 3 about 4\nat 2ms report 3 about 5\nat 3ms heal\n"
-            "at 7ms pause 3\nat 8ms report 1 about 3\nliveness\n");
+        run_text("nodes 11\nshape chain\nseed 5682286\nviews majority\nstart 8\n"
+                 "agree tree count 3 window 4 gap 6505831ns free\nnet constant 10us\n"
+                 "at 0ns join\nat 0ns join\nat 0ns join\n"
+                 "at 2ms partition 0-2,4-5 > 3,6-7\nat 2ms report 3 about 0\n"
+                 "at 2ms report 3 about 1\nat 2ms report 3 about 2\n"
+                 "at 2ms report 3 about 4\nat 2ms report 3 about 5\nat 3ms heal\n"
+                 "at 7ms pause 3\nat 8ms report 1 about 3\nliveness\n");
     assert_int_equal(report.agreements, 3);
 }
 
@@ -498,7 +470,7 @@ static void test_many_dead_coordinators(void **state)
             at +=
                 snprintf(text + at, sizeof(text) - (size_t)at, "at 0ns crash %d\n", i);
         snprintf(text + at, sizeof(text) - (size_t)at, "liveness\n");
-        struct cop_sim_report report = run(text);
+        struct cop_sim_report report = run_text(text);
         assert_int_equal(report.agreements, count);
     }
 }
@@ -524,8 +496,8 @@ static void test_degraded(void **state)
     (void)state;
     struct ends ends = {0, 0, 0};
     struct cop_sim_script script =
-        parse("nodes 4\nshape flat\nseed 1\nviews majority\n"
-              "agree early count 1 gap 1ms timeout 3s\nat 0 crash 2-3\n");
+        parse_script("nodes 4\nshape flat\nseed 1\nviews majority\n"
+                     "agree early count 1 gap 1ms timeout 3s\nat 0 crash 2-3\n");
     script.config.complete = note_end;
     script.config.context = &ends;
     run_script(&script);
@@ -553,7 +525,7 @@ static void test_rebalancing(void **state)
                  "shape knomial:2\nseed 1\nviews none\nflags quiet\n"
                  "net loggp 10us 1us 1us 1000\n%s",
                  lines[i]);
-        took[i] = run(text).agree_ns;
+        took[i] = run_text(text).agree_ns;
     }
     assert_in_range(took[1], took[0] - took[0] / 20, took[0] + took[0] / 20);
     assert_true(took[2] >= took[1]);

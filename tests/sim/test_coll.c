@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "scripts.h"
 #include "seeds.h"
 
 #include "base/random.h"
@@ -63,15 +64,11 @@ static struct cop_sim_script make_script(const struct setting *setting)
 {
     char text[512];
     char lines[256];
-    char message[256];
-    struct cop_sim_script script;
     unsigned root = (unsigned)setting->root, last = (unsigned)setting->nodes - 1;
     snprintf(lines, sizeof(lines), setting->lines, root, last, root);
     snprintf(text, sizeof(text), "nodes %u\nshape %s\nseed 1\nflags codec quiet\n%s",
              (unsigned)setting->nodes, setting->shape, lines);
-    if (cop_sim_script_parse(text, &script, message, sizeof(message)) != 0)
-        fail_msg("%s: %s", text, message);
-    return script;
+    return parse_script(text);
 }
 
 static void add(struct cop_sim_script *script, const struct boundary *death)
@@ -227,21 +224,6 @@ static void test_bulk(void **state)
     stride = 1;
 }
 
-/* Nothing is violated. How many answered. */
-static struct cop_sim_report report_of(const char *text)
-{
-    struct cop_sim_script script;
-    struct cop_sim_report report;
-    char message[200] = "";
-    assert_int_equal(cop_sim_script_parse(text, &script, message, sizeof(message)), 0);
-    assert_int_equal(cop_sim_script_run(&script, &report), 0);
-    assert_string_equal(report.failure, "");
-    cop_sim_script_free(&script);
-    return report;
-}
-
-static uint64_t run_script(const char *text) { return report_of(text).answered; }
-
 /* 6 is asked by 2, which came back, and by 10, which passed around it, before it has checked. It
  * pulls from 10; 2 waited for it, and so did all others for 2. */
 static void test_asked_twice_before_the_check(void **state)
@@ -252,7 +234,7 @@ static void test_asked_twice_before_the_check(void **state)
         "at 0ns bcast 10 token 1 timeout 10s bulk 2493 46\n"
         "at 59995ns crash 2\nat 85050ns restart 2\n";
     (void)state;
-    assert_int_equal(run_script(text), 12);
+    assert_int_equal(run_text(text).answered, 12);
 }
 
 /* 12 comes back, and 27 below it, which has all bytes, answers before 12 has checked: it does not
@@ -276,7 +258,7 @@ static void test_answered_before_the_check(void **state)
         "at 8ms group 22 1 now 22-42 shape kary:2 token 2001\n"
         "at 8610us group 42 4 now 11-43 token 2004\n";
     (void)state;
-    run_script(text);
+    run_text(text);
 }
 
 /* Nobody fails because somebody else, or only a clock, stands still for a while. The root knows that 1
@@ -293,8 +275,8 @@ static void test_who_is_served_does_not_give_up(void **state)
         "nodes 3\nshape flat\nseed 1\nnet constant 10us\n"
         "at 0ns bcast 0 token 6 timeout 10s plain bulk 22100 56\nat 60us jump 2 60s\n";
     (void)state;
-    assert_true(report_of(slow).completed_ns < 80 * COP_SEC);
-    assert_int_equal(run_script(jump), 3);
+    assert_true(run_text(slow).completed_ns < 80 * COP_SEC);
+    assert_int_equal(run_text(jump).answered, 3);
 }
 
 /* 42 stands still, nobody looks after it, and who was told of bytes pulled from it for ever. */
@@ -305,7 +287,7 @@ static void test_source_stands_still(void **state)
         "at 0ns bcast 42 token 5 timeout 10s service-time 178ms bulk 2210 56 plain\n"
         "at 8us pause 42\nliveness\n";
     (void)state;
-    run_script(text);
+    run_text(text);
 }
 
 /* A new life does not know the group: whoever asks it tells it, whenever that is. */
@@ -353,7 +335,7 @@ static void test_a_new_life_is_told_of_the_group(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        uint64_t answered = run_script(texts[i]);
+        uint64_t answered = run_text(texts[i]).answered;
         /* Of the others nobody is missing. */
         if (i >= 3)
             assert_int_equal(answered, 6);
@@ -368,22 +350,16 @@ static void lose_reported(uint32_t nodes, const char *shape, const char *what,
     static const unsigned later_us[] = {0, 15, 700};
     for (size_t i = 0; i < 2 * sizeof(later_us) / sizeof(later_us[0]); i++) {
         unsigned last = (unsigned)nodes - 1;
-        char text[300], message[200] = "";
-        struct cop_sim_script script;
-        struct cop_sim_report report;
+        char text[300];
         snprintf(text, sizeof(text),
                  "nodes %u\nshape %s\nseed 1\nflags codec quiet\nviews majority\n"
                  "at 0 bcast 0 token 1 timeout 60s bulk 470 10\n"
                  "at %uus %s 1\nat %uus report %u about 1\n",
                  (unsigned)nodes, shape, at_us, what, at_us + later_us[i / 2],
                  i % 2 ? last : 0);
-        assert_int_equal(cop_sim_script_parse(text, &script, message, sizeof(message)),
-                         0);
-        assert_int_equal(cop_sim_script_run(&script, &report), 0);
-        if (report.failure[0] || report.answered < nodes - 1)
-            fail_msg("# %s: %u answered\n%s", report.failure, (unsigned)report.answered,
-                     text);
-        cop_sim_script_free(&script);
+        uint64_t answered = run_text(text).answered;
+        if (answered < nodes - 1)
+            fail_msg("%u answered\n%s", (unsigned)answered, text);
         runs++;
     }
 }
@@ -456,13 +432,11 @@ static void test_scripts_print(void **state)
     (void)state;
     unsigned kinds[COP_SIM_STREAM + 1] = {0}, bulks = 0, strict = 0, oob = 0;
     for (uint64_t seed = 1; seed <= 300; seed++) {
-        struct cop_sim_script script, again;
-        char message[200];
+        struct cop_sim_script script;
         assert_int_equal(cop_sim_swarm_script(seed, COP_SIM_SWARM_COLL, &script), 0);
         char *text = cop_sim_script_print(&script);
         assert_non_null(text);
-        assert_int_equal(cop_sim_script_parse(text, &again, message, sizeof(message)),
-                         0);
+        struct cop_sim_script again = parse_script(text);
         char *twice = cop_sim_script_print(&again);
         assert_string_equal(text, twice);
         for (uint32_t i = 0; i < script.count; i++)
@@ -491,22 +465,21 @@ static void test_scripts_print(void **state)
 static void test_over_a_view_that_changes(void **state)
 {
     (void)state;
-    run_script("nodes 4\nshape flat\nseed 2\nviews majority\nnet constant 10us\n"
-               "at 100us bcast 0 token 1 timeout 5s mischief 1\nat 105us crash 3\n"
-               "at 2ms restart 3\n");
-    run_script("nodes 4\nshape flat\nseed 2\nviews majority\nnet constant 10us\n"
-               "at 1us crash 3\nat 10ms bcast 0 token 1 timeout 5s mischief 1\n"
-               "at 20ms restart 3\nat 40ms crash 3\nat 50ms report 0 about 3\n");
+    run_text("nodes 4\nshape flat\nseed 2\nviews majority\nnet constant 10us\n"
+             "at 100us bcast 0 token 1 timeout 5s mischief 1\nat 105us crash 3\n"
+             "at 2ms restart 3\n");
+    run_text("nodes 4\nshape flat\nseed 2\nviews majority\nnet constant 10us\n"
+             "at 1us crash 3\nat 10ms bcast 0 token 1 timeout 5s mischief 1\n"
+             "at 20ms restart 3\nat 40ms crash 3\nat 50ms report 0 about 3\n");
 }
 
 /* Who has not been let in has nobody to call. */
 static void test_before_it_is_a_member(void **state)
 {
     (void)state;
-    run_script(
-        "nodes 3\nshape flat\nseed 4692\nviews majority\nnet switch 46us 2340ns\n"
-        "at 870684ns bcast 1 token 1 plain\nat 244469ns crash 1\n"
-        "at 253469ns restart 1\n");
+    run_text("nodes 3\nshape flat\nseed 4692\nviews majority\nnet switch 46us 2340ns\n"
+             "at 870684ns bcast 1 token 1 plain\nat 244469ns crash 1\n"
+             "at 253469ns restart 1\n");
 }
 
 int main(void)

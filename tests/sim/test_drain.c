@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "scripts.h"
 #include "seeds.h"
 
 #include <coppice/sim.h>
@@ -45,21 +46,15 @@ static void on_view(void *context, struct cop_sim *sim, cop_id id,
 /* Lines are only made for who reads them. */
 static void run_with(const char *text, void (*trace)(void *, const char *))
 {
-    struct cop_sim_script script;
-    char message[256];
+    struct cop_sim_script script = parse_script(text);
     cop_view_unref(latest);
     latest = NULL;
     memset(asked_by, 0, sizeof(asked_by));
-    if (cop_sim_script_parse(text, &script, message, sizeof(message)) != 0)
-        fail_msg("%s", message);
     script.config.flags |= COP_SIM_CHECK;
     script.config.trace = trace;
     script.config.viewed = on_view;
-    assert_int_equal(cop_sim_script_run(&script, &report), 0);
+    report = run_script(&script);
     cop_sim_script_free(&script);
-    if (report.failure[0])
-        print_error("%s\n%s", report.failure, text);
-    assert_string_equal(report.failure, "");
 }
 
 static void run(const char *text) { run_with(text, NULL); }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "scripts.h"
 #include "seeds.h"
 
 #include <coppice/sim.h>
@@ -39,19 +40,13 @@ static void at_end(void *context, struct cop_sim *sim)
 
 static void run(const char *text)
 {
-    struct cop_sim_script script;
-    char message[256];
+    struct cop_sim_script script = parse_script(text);
     trace[0] = '\0';
-    if (cop_sim_script_parse(text, &script, message, sizeof(message)) != 0)
-        fail_msg("%s", message);
     script.config.flags |= COP_SIM_CHECK;
     script.config.trace = on_line;
     script.config.end = at_end;
-    assert_int_equal(cop_sim_script_run(&script, &report), 0);
+    report = run_script(&script);
     cop_sim_script_free(&script);
-    if (report.failure[0])
-        print_error("%s\n%s", report.failure, text);
-    assert_string_equal(report.failure, "");
 }
 
 #define SEVEN "nodes 7\nshape radix:2\nviews majority\nguard 2\nnet constant 10us\n"

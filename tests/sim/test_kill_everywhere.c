@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/random.h"
+#include "scripts.h"
 #include "seeds.h"
 
 #include <coppice/sim.h>
@@ -56,16 +57,12 @@ static uint64_t runs;
 static struct cop_sim_script make_script(const struct setting *setting)
 {
     char text[256];
-    char message[256];
-    struct cop_sim_script script;
     snprintf(text, sizeof(text),
              "nodes %u\nshape %s\nhosts 3\nseed 1\nflags codec quiet\n"
              "at 0 probe %u timeout 10s%s\n",
              (unsigned)setting->nodes, setting->shape, (unsigned)setting->root,
              setting->outcome ? " outcome" : "");
-    if (cop_sim_script_parse(text, &script, message, sizeof(message)) != 0)
-        fail_msg("%s: %s", text, message);
-    return script;
+    return parse_script(text);
 }
 
 static void add_deaths(struct cop_sim_script *script, const struct boundary *deaths,

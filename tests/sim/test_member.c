@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "scripts.h"
 #include "seeds.h"
 
 #include <coppice/sim.h>
@@ -80,20 +81,13 @@ static void run(const char *text)
     const struct cop_sim_checker *const checkers[] = {
         cop_sim_checker_node(), cop_sim_checker_member(), cop_sim_checker_letter(),
         &looker, NULL};
-    struct cop_sim_script script;
-    struct cop_sim_report report;
-    char message[256];
+    struct cop_sim_script script = parse_script(text);
     if (look.view)
         cop_view_unref(look.view);
     look.view = NULL;
-    if (cop_sim_script_parse(text, &script, message, sizeof(message)) != 0)
-        fail_msg("%s", message);
     script.config.checkers = checkers;
-    assert_int_equal(cop_sim_script_run(&script, &report), 0);
+    run_script(&script);
     cop_sim_script_free(&script);
-    if (report.failure[0])
-        print_error("%s\n%s", report.failure, text);
-    assert_string_equal(report.failure, "");
 }
 
 static bool has(cop_id id) { return cop_view_rank(look.view, id) != COP_RANK_NONE; }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/random.h"
+#include "scripts.h"
 
 #include <coppice/sim.h>
 
@@ -523,9 +524,7 @@ static void test_a_joiner_that_does_not_reach_the_root(void **state)
     (void)state;
     static const char *const ways[] = {"0 | 5", "0 > 5", "5 > 0"};
     for (int i = 0; i < 6; i++) {
-        struct cop_sim_script script;
-        struct cop_sim_report report;
-        char text[400], message[200];
+        char text[400];
         bool heals = i >= 3;
         snprintf(text, sizeof text,
                  "nodes 6\nstart 5\nshape kary:2\nviews majority\n"
@@ -533,14 +532,10 @@ static void test_a_joiner_that_does_not_reach_the_root(void **state)
                  "at 500ms partition %s\nat 1s join\nat 8s crash 3\n"
                  "at 25s probe 1\n%s",
                  ways[i % 3], heals ? "at 26s heal\nat 50s probe 1\nliveness\n" : "");
-        assert_int_equal(cop_sim_script_parse(text, &script, message, sizeof message),
-                         0);
-        assert_int_equal(cop_sim_script_run(&script, &report), 0);
-        assert_string_equal(report.failure, "");
+        struct cop_sim_report report = run_text(text);
         /* Four without the dead one, and five with the one that came. */
         assert_int_equal(report.stats.views_installed, heals ? 9 : 4);
         assert_true(report.stats.proposals <= 3);
-        cop_sim_script_free(&script);
     }
 }
 
@@ -563,14 +558,10 @@ static void test_an_inquiry_finds_the_stopped(void **state)
     static const char *const text = "nodes 5\nviews majority\ndetect witnesses 2\n"
                                     "at 1s inquire 1 about 4\nat 2s pause 4\n"
                                     "at 3s inquire 1 about 4 timeout 500ms\n";
-    struct cop_sim_script script;
-    struct cop_sim_report report;
-    char message[200];
-    assert_int_equal(cop_sim_script_parse(text, &script, message, sizeof message), 0);
+    struct cop_sim_script script = parse_script(text);
     script.config.complete = note_complete;
     inquiry_status = 1;
-    assert_int_equal(cop_sim_script_run(&script, &report), 0);
-    assert_string_equal(report.failure, "");
+    struct cop_sim_report report = run_script(&script);
     assert_int_equal(inquiry_status, COP_ETIMEDOUT);
     assert_int_equal(report.stats.views_installed, 4);
     assert_int_equal(report.stats.accusations, 1);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/random.h"
+#include "scripts.h"
 
 #include <coppice/sim.h>
 
@@ -81,25 +82,13 @@ static char *draw(uint64_t seed, const char *last)
     return text;
 }
 
-static void run(const char *text, struct cop_sim_report *report)
-{
-    struct cop_sim_script script;
-    char message[256] = "";
-    if (cop_sim_script_parse(text, &script, message, sizeof message) != 0)
-        fail_msg("%s", message);
-    assert_int_equal(cop_sim_script_run(&script, report), 0);
-    assert_string_equal(report->failure, "");
-    cop_sim_script_free(&script);
-}
-
 static void test_the_starving_are_not_removed(void **state)
 {
     (void)state;
     uint64_t removed = 0, credits = 0;
     for (uint64_t seed = 1; seed <= seeds(); seed++) {
-        struct cop_sim_report report;
         char *text = draw(seed, "");
-        run(text, &report);
+        struct cop_sim_report report = run_text(text);
         credits += report.stats.credits;
         if (report.stats.views_installed > 0) {
             print_error("# seed %llu: %llu views, %llu accusations, %llu suspicions, "
@@ -123,9 +112,8 @@ static void test_the_stopped_are_found_among_the_starving(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= seeds(); seed++) {
-        struct cop_sim_report report;
         char *text = draw(seed, "at 42s pause 3\nat 50s probe 0\n");
-        run(text, &report);
+        struct cop_sim_report report = run_text(text);
         assert_int_equal(report.stats.views_installed, NODES - 1);
         free(text);
     }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "scripts.h"
 #include "seeds.h"
 
 #include <coppice/filter.h>
@@ -19,36 +20,6 @@
  */
 #define STREAM 1u
 
-static struct cop_sim_script parse(const char *text)
-{
-    struct cop_sim_script script;
-    char message[256];
-    if (cop_sim_script_parse(text, &script, message, sizeof(message)) != 0)
-        fail_msg("%s: %s", text, message);
-    return script;
-}
-
-static struct cop_sim_report run_script(const struct cop_sim_script *script)
-{
-    struct cop_sim_report report;
-    assert_int_equal(cop_sim_script_run(script, &report), 0);
-    if (report.failure[0]) {
-        char *text = cop_sim_script_print(script);
-        print_error("# %s\n%s", report.failure, text ? text : "");
-        free(text);
-        fail();
-    }
-    return report;
-}
-
-static struct cop_sim_report run(const char *text)
-{
-    struct cop_sim_script script = parse(text);
-    struct cop_sim_report report = run_script(&script);
-    cop_sim_script_free(&script);
-    return report;
-}
-
 static void test_swarm(void **state)
 {
     (void)state;
@@ -62,8 +33,8 @@ static void test_nothing_fails(void **state)
 {
     (void)state;
     struct cop_sim_report report =
-        run("nodes 21\nshape kary:4\nseed 3\nviews majority\nnet constant 10us\n"
-            "flags codec\nliveness\nstream sum waves 100 window 16 leaves\n");
+        run_text("nodes 21\nshape kary:4\nseed 3\nviews majority\nnet constant 10us\n"
+                 "flags codec\nliveness\nstream sum waves 100 window 16 leaves\n");
     assert_int_equal(report.stats.stream_orphans, 0);
     assert_true(report.healed_ns == 0);
     assert_true(report.complete >= 100);
@@ -75,8 +46,8 @@ static void test_slow_front_end(void **state)
 {
     (void)state;
     struct cop_sim_report report =
-        run("nodes 7\nshape kary:2\nseed 3\nviews majority\nnet constant 10us\n"
-            "flags codec\nliveness\nstream sum waves 40 window 2 lag 30ms\n");
+        run_text("nodes 7\nshape kary:2\nseed 3\nviews majority\nnet constant 10us\n"
+                 "flags codec\nliveness\nstream sum waves 40 window 2 lag 30ms\n");
     assert_true(report.complete >= 40);
 }
 
@@ -95,7 +66,7 @@ static void kill_everywhere(const char *stream, uint32_t nodes, const char *shap
                          (unsigned)nodes, shape, (unsigned)count, stream,
                          (unsigned)victim, before ? "before-recv" : "after-send",
                          (unsigned)count);
-                run(text);
+                run_text(text);
             }
 }
 
@@ -134,11 +105,12 @@ static void test_levels(void **state)
 {
     (void)state;
     struct cop_sim_report report =
-        run("nodes 21\nshape kary:4\nseed 3\nviews majority\nnet constant 10us\n"
-            "flags codec\nliveness\nstream levels params sum@2,max@1,max waves 10 "
-            "window 4 leaves\n");
+        run_text("nodes 21\nshape kary:4\nseed 3\nviews majority\nnet constant 10us\n"
+                 "flags codec\nliveness\nstream levels params sum@2,max@1,max waves 10 "
+                 "window 4 leaves\n");
     assert_true(report.stats.stream_closed >= 10 * (16 + 4));
-    report = run("nodes 9\nstart 7\nshape kary:2\nseed 1\nviews majority\nnet constant "
+    report =
+        run_text("nodes 9\nstart 7\nshape kary:2\nseed 1\nviews majority\nnet constant "
                  "10us\nflags codec\nliveness\nstream levels params sum@1,max waves 30 "
                  "window 4 gap 2ms\nat 5ms join\nat 9ms crash 5\nat 20ms restart 5\n"
                  "at 30ms crash 0\nat 40ms restart 0\n");
@@ -172,7 +144,7 @@ static void test_down_after_returning(void **state)
             "30 down %s\nat 5ms join\nat 9ms crash 5\nat 20ms restart 5\nat 30ms "
             "crash 0\nat 40ms restart 0\n",
             filters[i]);
-        run(text);
+        run_text(text);
     }
 }
 
@@ -180,7 +152,8 @@ static void test_down_after_returning(void **state)
 static void test_opened_as_it_was(void **state)
 {
     (void)state;
-    run("nodes 10\nshape radix:2\nseed 706\nviews majority\nstart 9\nstream levels "
+    run_text(
+        "nodes 10\nshape radix:2\nseed 706\nviews majority\nstart 9\nstream levels "
         "waves "
         "18 window 14 params union@1,classes gap 99231ns leaves\nnet constant 10us\n"
         "at 0ns join\nat 0ns leave 7\nat 50us partition 0 > 1-8\nat 120us lie 1 about "
@@ -206,7 +179,7 @@ static void kill_while_opening(const char *stream, const char *shape, uint32_t f
                          (unsigned)(40 * (count % 4)), (unsigned)victim,
                          before ? "before-recv" : "after-send", (unsigned)count,
                          (unsigned)((victim + 1) % 7));
-                run(text);
+                run_text(text);
             }
 }
 
@@ -229,7 +202,8 @@ static void test_deaths_while_opening(void **state)
 static void test_planned_once(void **state)
 {
     (void)state;
-    run("nodes 20\nshape chain\nseed 4227\nviews majority\nstart 19\n"
+    run_text(
+        "nodes 20\nshape chain\nseed 4227\nviews majority\nstart 19\n"
         "stream sum waves 14 window 1 gap 27888ns lag 61298ns timeout 91235ns downs 3 "
         "down scatter front 13\nflags codec cut\nnet constant 10us\nat 60us crash 0\n"
         "at 0ns pause 2\nat 0ns join spare\nliveness\n");
@@ -240,11 +214,11 @@ static void test_planned_once(void **state)
 static void test_taken_over_anew(void **state)
 {
     (void)state;
-    struct cop_sim_report report =
-        run("nodes 3\nshape chain\nseed 15794\nviews majority\nstream concat waves 2 "
-            "window 2 gap 12071407ns lag 2950931ns others 2 front 0 single\n"
-            "net constant 10us\nat 0ns crash 1\nat 2ms restart 1\nat 8ms crash 0\n"
-            "liveness\n");
+    struct cop_sim_report report = run_text(
+        "nodes 3\nshape chain\nseed 15794\nviews majority\nstream concat waves 2 "
+        "window 2 gap 12071407ns lag 2950931ns others 2 front 0 single\n"
+        "net constant 10us\nat 0ns crash 1\nat 2ms restart 1\nat 8ms crash 0\n"
+        "liveness\n");
     assert_true(report.stats.stream_stillborn > 0);
 }
 
@@ -264,9 +238,9 @@ static void test_deaths_others(void **state)
 static void test_fragile(void **state)
 {
     (void)state;
-    struct cop_sim_report report =
-        run("nodes 21\nshape kary:4\nseed 3\nviews majority\nnet constant 10us\n"
-            "flags codec\nliveness\nstream sum waves 100 window 16 downs 9 fragile\n");
+    struct cop_sim_report report = run_text(
+        "nodes 21\nshape kary:4\nseed 3\nviews majority\nnet constant 10us\n"
+        "flags codec\nliveness\nstream sum waves 100 window 16 downs 9 fragile\n");
     assert_true(report.complete >= 100);
     for (uint32_t at = 0; at <= 20; at += 2) { /* before the first packet, and later */
         char text[512];
@@ -275,7 +249,7 @@ static void test_fragile(void **state)
                  "10us\nflags codec\nliveness\nstream sum waves 30 window 4 gap 3ms "
                  "fragile\nat %ums join\n",
                  (unsigned)at);
-        assert_true(run(text).complete < 30);
+        assert_true(run_text(text).complete < 30);
     }
     kill_everywhere("stream sum waves 3 window 2 gap 30us downs 2 fragile", 5, "kary:2",
                     1);
@@ -289,7 +263,7 @@ static void test_fragile(void **state)
                  "fragile\nat 2000us report 6 about 2\nat 1000us report 5 about 3\n"
                  "at 2500us report 7 about 5\n",
                  (unsigned)seed);
-        run(text);
+        run_text(text);
     }
 }
 
@@ -311,7 +285,7 @@ static void test_zones(void **state)
                          "10us\nflags codec\nliveness\nstream %s waves 30 window 4 gap "
                          "200us leaves\n%s",
                          (unsigned)seed, filters[j], crashes[i]);
-                struct cop_sim_report report = run(text);
+                struct cop_sim_report report = run_text(text);
                 assert_true(report.stats.stream_adoptions > 0);
                 assert_true(report.complete > 0);
                 /* To be noticed it takes a message, and one to attach. */
@@ -341,7 +315,7 @@ static uint64_t frames_of_orphans(uint32_t k)
         "nodes %u\nshape kary:%u\nseed 1\nviews majority\nnet constant 10us\n"
         "liveness\nstream sum waves 12 window 4 gap 200us leaves\nat 2ms crash 1\n",
         (unsigned)(2 * k + 1), (unsigned)k);
-    struct cop_sim_report report = run(text);
+    struct cop_sim_report report = run_text(text);
     assert_true(report.stats.stream_orphans >= k);
     cop_stats_each(&report.stats, add_frames, &frames);
     return frames;
@@ -416,7 +390,7 @@ static void test_values_of_lost_leaves_stay(void **state)
     char full[512];
     for (int withdraw = 0; withdraw < 2; withdraw++) {
         snprintf(full, sizeof(full), text, withdraw ? " withdraw" : "");
-        struct cop_sim_script script = parse(full);
+        struct cop_sim_script script = parse_script(full);
         script.config.end = count_departed;
         run_script(&script);
         cop_sim_script_free(&script);
@@ -428,10 +402,10 @@ static void test_values_of_lost_leaves_stay(void **state)
 static void test_values_of_those_between_stay(void **state)
 {
     (void)state;
-    struct cop_sim_script script =
-        parse("nodes 7\nshape kary:2\nseed 1\nviews majority\nnet constant 10us\n"
-              "flags codec\nliveness\nstream sum waves 20 window 4 gap 500us\n"
-              "at 3ms crash 1\nat 8ms crash 2\n");
+    struct cop_sim_script script = parse_script(
+        "nodes 7\nshape kary:2\nseed 1\nviews majority\nnet constant 10us\n"
+        "flags codec\nliveness\nstream sum waves 20 window 4 gap 500us\n"
+        "at 3ms crash 1\nat 8ms crash 2\n");
     script.config.end = count_departed;
     run_script(&script);
     cop_sim_script_free(&script);
@@ -443,7 +417,7 @@ static void test_values_of_those_between_stay(void **state)
 static void test_joining_and_returning(void **state)
 {
     (void)state;
-    struct cop_sim_report report = run(
+    struct cop_sim_report report = run_text(
         "nodes 9\nstart 6\nshape kary:2\nseed 1\nviews majority\nnet constant "
         "10us\nflags codec\nliveness\nstream sum waves 30 window 4 gap 2ms downs 9\n"
         "at 5ms join\nat 9ms join\nat 12ms crash 0\nat 20ms restart 0\n");
@@ -464,10 +438,10 @@ static void test_who_comes_later_begins_later(void **state)
 {
     (void)state;
     struct cop_sim_checker noting = *cop_sim_checker_stream();
-    struct cop_sim_script script =
-        parse("nodes 7\nstart 6\nshape kary:2\nseed 1\nviews majority\nnet constant "
-              "10us\nflags codec\nliveness\nstream sum waves 30 window 4 gap 2ms\n"
-              "at 20ms join\n");
+    struct cop_sim_script script = parse_script(
+        "nodes 7\nstart 6\nshape kary:2\nseed 1\nviews majority\nnet constant "
+        "10us\nflags codec\nliveness\nstream sum waves 30 window 4 gap 2ms\n"
+        "at 20ms join\n");
     noting.on_stream = note_opened;
     const struct cop_sim_checker *const checkers[] = {&noting, cop_sim_stream_app(),
                                                       NULL};
@@ -483,15 +457,17 @@ static void test_who_comes_later_begins_later(void **state)
 static void test_left_by_mistake(void **state)
 {
     (void)state;
-    run("nodes 15\nshape chain\nseed 28\nviews majority\nnet constant 10us jitter "
-        "100us\nliveness\nstream sum waves 8 window 4 gap 300us\n"
-        "at 2000us report 11 about 2\nat 1000us report 5 about 3\n"
-        "at 2500us report 13 about 5\n");
-    run("nodes 20\nshape radix:2\nseed 612\nviews majority\nnet constant 10us jitter "
+    run_text("nodes 15\nshape chain\nseed 28\nviews majority\nnet constant 10us jitter "
+             "100us\nliveness\nstream sum waves 8 window 4 gap 300us\n"
+             "at 2000us report 11 about 2\nat 1000us report 5 about 3\n"
+             "at 2500us report 13 about 5\n");
+    run_text(
+        "nodes 20\nshape radix:2\nseed 612\nviews majority\nnet constant 10us jitter "
         "100us\nliveness\nstream sum waves 8 window 4 gap 300us\n"
         "at 1000us report 15 about 3\nat 2500us report 5 about 3\n"
         "at 2000us report 3 about 5\n");
-    run("nodes 7\nshape chain\nseed 959\nviews majority\nstart 7\nstream union waves 3 "
+    run_text(
+        "nodes 7\nshape chain\nseed 959\nviews majority\nstart 7\nstream union waves 3 "
         "window 2 gap 84941ns lag 78924ns timeout 57866ns downs 3 leaves\n"
         "net recorded 167000ns,287000ns,263000ns,88000ns\nat 1ms report 5 about 3\n"
         "liveness\n");
@@ -501,18 +477,18 @@ static void test_left_by_mistake(void **state)
 static void test_nobody_takes(void **state)
 {
     (void)state;
-    run("nodes 7\nshape kary:2\nseed 1\nviews majority\nnet constant 10us\n"
-        "flags codec\nliveness\nstream sum waves 20 window 4 gap 500us mortal\n"
-        "at 3ms crash 0\n");
-    run("nodes 5\nshape chain\nseed 2\nviews majority\nnet constant 10us\n"
-        "flags codec\nliveness\nstream sum waves 20 window 4 gap 500us others 2 "
-        "mortal\n"
-        "at 3ms crash 0-1\n");
+    run_text("nodes 7\nshape kary:2\nseed 1\nviews majority\nnet constant 10us\n"
+             "flags codec\nliveness\nstream sum waves 20 window 4 gap 500us mortal\n"
+             "at 3ms crash 0\n");
+    run_text("nodes 5\nshape chain\nseed 2\nviews majority\nnet constant 10us\n"
+             "flags codec\nliveness\nstream sum waves 20 window 4 gap 500us others 2 "
+             "mortal\n"
+             "at 3ms crash 0-1\n");
     /* As long as it lives nothing is closed. */
-    struct cop_sim_report report =
-        run("nodes 7\nshape kary:2\nseed 1\nviews majority\nnet constant 10us\n"
-            "flags codec\nliveness\nstream sum waves 20 window 4 gap 500us mortal\n"
-            "at 3ms crash 1\n");
+    struct cop_sim_report report = run_text(
+        "nodes 7\nshape kary:2\nseed 1\nviews majority\nnet constant 10us\n"
+        "flags codec\nliveness\nstream sum waves 20 window 4 gap 500us mortal\n"
+        "at 3ms crash 1\n");
     assert_true(report.complete >= 15);
 }
 
@@ -522,9 +498,9 @@ static void test_credit_waits_for_orphans(void **state)
 {
     (void)state;
     struct cop_sim_report report =
-        run("nodes 21\nshape kary:4\nseed 3\nviews majority\nnet constant 100us\n"
-            "flags codec\nliveness\nstream sum waves 400 window 4 leaves\n"
-            "at 9ms pause 5\nat 9ms crash 1\nat 59ms resume 5\n");
+        run_text("nodes 21\nshape kary:4\nseed 3\nviews majority\nnet constant 100us\n"
+                 "flags codec\nliveness\nstream sum waves 400 window 4 leaves\n"
+                 "at 9ms pause 5\nat 9ms crash 1\nat 59ms resume 5\n");
     assert_true(report.complete >= 390);
 }
 
@@ -533,16 +509,19 @@ static void test_credit_waits_for_orphans(void **state)
 static void test_found_by_seeds(void **state)
 {
     (void)state;
-    run("nodes 4\nshape flat\nseed 3111\nviews majority\nstart 4\nstream max waves 12 "
+    run_text(
+        "nodes 4\nshape flat\nseed 3111\nviews majority\nstart 4\nstream max waves 12 "
         "window "
         "1 gap 34156ns lag 28954ns leaves\nflags codec buggify\nnet constant 10us\n"
         "at 0ns crash 2\nat 110us lie 1 about 0\nliveness\n");
-    run("nodes 7\nshape knomial:3\nseed 125\nviews majority\nstart 7\nstream sum waves "
+    run_text(
+        "nodes 7\nshape knomial:3\nseed 125\nviews majority\nstart 7\nstream sum waves "
         "18 "
         "window 1 downs 2 withdraw\nnet recorded "
         "174000ns,312000ns,383000ns,114000ns,264000ns\nat 250us report 2 about 0\n"
         "at 410us lie 2 about 1\nliveness\n");
-    run("nodes 3\nshape chain\nseed 73\nviews majority\nstream sum waves 6 window 4 "
+    run_text(
+        "nodes 3\nshape chain\nseed 73\nviews majority\nstream sum waves 6 window 4 "
         "gap "
         "380004ns timeout 563167ns downs 4 leaves\nnet constant 10us\n"
         "at 0ns partition 0 | 1\nat 310us report 1 about 0\nliveness\n");
@@ -553,15 +532,18 @@ static void test_found_by_seeds(void **state)
 static void test_found_by_more_seeds(void **state)
 {
     (void)state;
-    run("nodes 6\nshape flat\nseed 21111\nviews majority\nstart 6\nstream sum waves 5 "
+    run_text(
+        "nodes 6\nshape flat\nseed 21111\nviews majority\nstart 6\nstream sum waves 5 "
         "window 4 gap 236575ns timeout 25671ns downs 4 leaves\nnet constant 10us\n"
         "at 0ns partition 0-4 | 5\n");
-    run("nodes 6\nshape knomial:4\nseed 24664\nviews majority\nstart 6\nstream sum "
+    run_text(
+        "nodes 6\nshape knomial:4\nseed 24664\nviews majority\nstart 6\nstream sum "
         "waves 6 window 4 gap 10731ns lag 33177ns timeout 14774ns downs 5 leaves\n"
         "net constant 10us jitter 16us\nat 197us partition 0 | 1-5\nat 490us heal\n"
         "at 190us lie 1 about 0\nat 270us report 2 about 0\nat 240us lie 2 about 1\n"
         "liveness\n");
-    run("nodes 4\nshape chain\nseed 49574\nviews none\nstream union waves 6 window 1 "
+    run_text(
+        "nodes 4\nshape chain\nseed 49574\nviews none\nstream union waves 6 window 1 "
         "gap 14268587ns lag 3280141ns downs 6 none\nflags codec buggify\n"
         "net constant 10us\nat 9ms pause 3\nat 10ms crash 1\nliveness\n");
 }
@@ -571,10 +553,12 @@ static void test_found_by_more_seeds(void **state)
 static void test_packets_of_those_between(void **state)
 {
     (void)state;
-    run("nodes 4\nshape chain\nseed 65720\nviews majority\nstart 4\nstream sum waves 5 "
+    run_text(
+        "nodes 4\nshape chain\nseed 65720\nviews majority\nstart 4\nstream sum waves 5 "
         "window 3 gap 206511ns downs 4\nflags codec cut\nnet constant 10us\n"
         "crash 2 after-send 9\n");
-    run("nodes 4\nshape radix:2\nseed 68377\nviews none\nstream union waves 8 window 4 "
+    run_text(
+        "nodes 4\nshape radix:2\nseed 68377\nviews none\nstream union waves 8 window 4 "
         "downs 5\nflags codec cut\nnet constant 26us jitter 94us compute 7us\n"
         "crash 3 before-recv 10\ncrash 0 after-send 12\nat 630us restart 0\n"
         "crash 2 after-send 6\n");
@@ -584,7 +568,8 @@ static void test_packets_of_those_between(void **state)
 static void test_packets_of_other_streams(void **state)
 {
     (void)state;
-    run("nodes 6\nshape chain\nseed 995\nviews majority\nstream sum waves 5 window 1 "
+    run_text(
+        "nodes 6\nshape chain\nseed 995\nviews majority\nstream sum waves 5 window 1 "
         "gap "
         "14179669ns lag 1769566ns downs 6 others 2\nflags codec buggify\n"
         "net constant 10us jitter 3us\nat 6ms crash 4-5\n"
@@ -597,7 +582,8 @@ static void test_packets_of_other_streams(void **state)
 static void test_credit_below_a_step(void **state)
 {
     (void)state;
-    run("nodes 7\nshape radix:2\nseed 48953\nviews majority\nstart 7\nstream sum waves "
+    run_text(
+        "nodes 7\nshape radix:2\nseed 48953\nviews majority\nstart 7\nstream sum waves "
         "23 "
         "window 12 lag 71634ns others 2 withdraw\nnet constant 10us\n"
         "at 0ns partition 0-1,5-6 | 2-4\nat 0ns report 0 about 2\nat 120us heal\n"
@@ -611,12 +597,14 @@ static void test_credit_below_a_step(void **state)
 static void test_front_ends_of_two_sides(void **state)
 {
     (void)state;
-    run("nodes 6\nshape flat\nseed 27715\nviews has 5\nstream max waves 29 window 7 "
+    run_text(
+        "nodes 6\nshape flat\nseed 27715\nviews has 5\nstream max waves 29 window 7 "
         "gap "
         "948661ns lag 284637ns\nnet constant 10us\nat 30us crash 4\n"
         "crash 0 after-send 12\nat 120us pause 0\nat 160us report 1 about 0\n"
         "at 650us resume 0\nliveness\n");
-    run("nodes 9\nshape radix:2\nseed 52305\nviews majority\nstream max waves 3 window "
+    run_text(
+        "nodes 9\nshape radix:2\nseed 52305\nviews majority\nstream max waves 3 window "
         "2 gap 761062ns downs 7 leaves\nflags codec buggify\nnet constant 10us\n"
         "at 0ns crash 8\nat 660us partition 0,2,5 | 1,3-4,6-8\n"
         "at 720us report 0 about 1\nat 720us report 0 about 3\n"
@@ -624,7 +612,8 @@ static void test_front_ends_of_two_sides(void **state)
         "at 720us report 0 about 7\nat 1ms report 1 about 0\n"
         "at 0ns report 4 about 0\nat 1ms report 4 about 2\n"
         "at 1ms report 4 about 5\nat 1990us go-on 0\n");
-    run("nodes 4\nshape radix:2\nseed 28458\nviews none\nstart 4\nstream union waves 5 "
+    run_text(
+        "nodes 4\nshape radix:2\nseed 28458\nviews none\nstart 4\nstream union waves 5 "
         "window 1 gap 8588ns lag 37320ns downs 7 leaves\nflags codec buggify\n"
         "net constant 10us\nat 0ns partition 0-2 | 3\nat 0ns report 0 about 3\n"
         "crash 0 after-send 15\nat 129us heal\nat 140us report 0 about 1\n"
@@ -668,7 +657,7 @@ static void test_departed_of_those_on_their_way(void **state)
                  "flags codec\nliveness\nstream sum waves 8 window 4 gap 4ms leaves\n"
                  "at 9000us leave 1\nat %uus leave 2\nat %uus leave 5\n",
                  (unsigned)at, (unsigned)at);
-        struct cop_sim_script script = parse(text);
+        struct cop_sim_script script = parse_script(text);
         script.config.checkers = checkers;
         run_script(&script);
         cop_sim_script_free(&script);
@@ -682,7 +671,8 @@ static void test_departed_of_those_on_their_way(void **state)
 static void test_front_of_a_removed_root(void **state)
 {
     (void)state;
-    run("nodes 7\nshape knomial:3\nseed 3030713\nviews majority\nstart 7\n"
+    run_text(
+        "nodes 7\nshape knomial:3\nseed 3030713\nviews majority\nstart 7\n"
         "stream sum waves 8 window 1 gap 449527ns lag 457035ns timeout 155498ns "
         "downs 8 single\nnet constant 7us compute 14us\nat 770us report 0 about 6\n"
         "crash 1 after-send 28\nat 920us partition 0 | 1-6\n"
@@ -694,7 +684,8 @@ static void test_front_of_a_removed_root(void **state)
 static void test_adopted_after_its_end(void **state)
 {
     (void)state;
-    run("nodes 6\nshape knomial:4\nseed 14546\nviews majority\n"
+    run_text(
+        "nodes 6\nshape knomial:4\nseed 14546\nviews majority\n"
         "stream sum waves 2 window 2 lag 919852ns timeout 234654ns downs 8 others 3 "
         "leaves\nnet constant 32us jitter 25us\nat 300us crash 1\nat 0ns crash 0\n"
         "at 1ms crash 4\n");
@@ -704,21 +695,21 @@ static void test_adopted_after_its_end(void **state)
 static void test_fragile_in_a_new_view(void **state)
 {
     (void)state;
-    run("nodes 8\nshape chain\nseed 109902\nviews majority\nstart 8\n"
-        "stream sum waves 7 window 3 lag 11746844ns leaves fragile\n"
-        "flags codec cut buggify\nnet constant 10us\nat 0ns leave 6\n"
-        "at 10ms leave 4\nliveness\n");
+    run_text("nodes 8\nshape chain\nseed 109902\nviews majority\nstart 8\n"
+             "stream sum waves 7 window 3 lag 11746844ns leaves fragile\n"
+             "flags codec cut buggify\nnet constant 10us\nat 0ns leave 6\n"
+             "at 10ms leave 4\nliveness\n");
 }
 
 /* Who breaks it off has just left its parent, which lives, and is believed dead by nobody else. */
 static void test_fragile_broken_off_by_an_orphan(void **state)
 {
     (void)state;
-    run("nodes 5\nshape chain\nseed 133613\nviews majority\nstart 5\n"
-        "stream sum waves 8 window 2 gap 8712794ns lag 7543446ns leaves withdraw "
-        "fragile\n"
-        "net constant 10us jitter 38us\nat 4ms report 3 about 0\n"
-        "at 4ms report 3 about 2\nliveness\n");
+    run_text("nodes 5\nshape chain\nseed 133613\nviews majority\nstart 5\n"
+             "stream sum waves 8 window 2 gap 8712794ns lag 7543446ns leaves withdraw "
+             "fragile\n"
+             "net constant 10us jitter 38us\nat 4ms report 3 about 0\n"
+             "at 4ms report 3 about 2\nliveness\n");
 }
 
 /* That the younger of two plans is over is heard before there is anybody who tells of the elder;
@@ -726,21 +717,23 @@ static void test_fragile_broken_off_by_an_orphan(void **state)
 static void test_younger_waits_for_the_elder(void **state)
 {
     (void)state;
-    run("nodes 6\nshape knomial:2\nseed 77153\nviews majority\n"
+    run_text(
+        "nodes 6\nshape knomial:2\nseed 77153\nviews majority\n"
         "stream levels waves 7 window 1 params sum@2,min@1,max gap 72223ns downs 6 "
         "down scatter others 3 front 0 none leaves single\nnet constant 10us\n"
         "at 50us crash 5\nat 0ns lie 1 about 0\nat 70us report 2 about 0\n"
         "crash 0 after-send 20\nat 0ns report 1 about 0\ncrash 1 after-send 30\n"
         "liveness\n");
     /* What a front-end had taken of the younger came behind its opening of the elder, at one root. */
-    run("nodes 7\nshape flat\nseed 177800\nviews majority\nstart 7\n"
+    run_text(
+        "nodes 7\nshape flat\nseed 177800\nviews majority\nstart 7\n"
         "stream levels waves 15 window 6 params sum@1,max lag 26334ns downs 4 front 6 "
         "none\nflags codec cut buggify\nnet torus 28us 714ns shuffle jitter 52us\n"
         "at 50us crash 6\nat 0ns crash 5\ncrash 0 after-send 9\nliveness\n");
-    run("nodes 5\nshape flat\nseed 180198\nviews majority\nstart 5\n"
-        "stream levels waves 11 window 4 params max@1,sum lag 7939338ns downs 6 "
-        "front 0 leaves single\nflags codec cut\nnet constant 10us jitter 17us\n"
-        "at 8ms restart 0\ncrash 0 after-send 19\nliveness\n");
+    run_text("nodes 5\nshape flat\nseed 180198\nviews majority\nstart 5\n"
+             "stream levels waves 11 window 4 params max@1,sum lag 7939338ns downs 6 "
+             "front 0 leaves single\nflags codec cut\nnet constant 10us jitter 17us\n"
+             "at 8ms restart 0\ncrash 0 after-send 19\nliveness\n");
 }
 
 /* A stream is opened between its asking and its being taken in, which a split has delayed: who takes
@@ -748,7 +741,8 @@ static void test_younger_waits_for_the_elder(void **state)
 static void test_opened_while_it_is_between_two(void **state)
 {
     (void)state;
-    run("nodes 9\nshape knomial:2\nseed 435131\nviews majority\nstart 9\n"
+    run_text(
+        "nodes 9\nshape knomial:2\nseed 435131\nviews majority\nstart 9\n"
         "stream sum waves 7 window 3 gap 169505ns timeout 299678ns others 2 leaves\n"
         "flags codec buggify\nnet constant 10us\nat 90us report 3 about 0\n"
         "at 0ns report 3 about 2\nat 110us partition 1,4,6 | 0,2-3,5,7-8\n"
@@ -759,9 +753,9 @@ static void test_opened_while_it_is_between_two(void **state)
 static void test_leaves_after_its_parent(void **state)
 {
     (void)state;
-    run("nodes 4\nshape chain\nseed 222433\nviews majority\n"
-        "stream sum waves 6 window 4 gap 10733752ns leaves\nnet constant 10us\n"
-        "at 14050us leave 2\nat 14070us leave 3\n");
+    run_text("nodes 4\nshape chain\nseed 222433\nviews majority\n"
+             "stream sum waves 6 window 4 gap 10733752ns leaves\nnet constant 10us\n"
+             "at 14050us leave 2\nat 14070us leave 3\n");
 }
 
 /*
@@ -772,13 +766,15 @@ static void test_leaves_after_its_parent(void **state)
 static void test_joined_for_want_of_room(void **state)
 {
     (void)state;
-    run("nodes 8\nshape knomial:2\nseed 40316\nviews majority\n"
-        "stream sum waves 80 window 3 gap 2ms timeout 300us lag 300us downs 5\n"
-        "at 36364us slow 4 5000us\nat 508260us crash 6\n");
-    run("nodes 16\nshape kary:2\nviews majority\n"
+    run_text("nodes 8\nshape knomial:2\nseed 40316\nviews majority\n"
+             "stream sum waves 80 window 3 gap 2ms timeout 300us lag 300us downs 5\n"
+             "at 36364us slow 4 5000us\nat 508260us crash 6\n");
+    run_text(
+        "nodes 16\nshape kary:2\nviews majority\n"
         "stream sum waves 200 window 4 gap 500us\nat 20ms pause 3\nat 20ms crash 1\n"
         "at 400ms resume 3\nat 480ms crash 7\n");
-    run("nodes 29\nshape chain\nviews majority\nstream levels params sum@1,max waves "
+    run_text(
+        "nodes 29\nshape chain\nviews majority\nstream levels params sum@1,max waves "
         "80 "
         "window 3 gap 100us timeout 5ms lag 300us\nat 3276us pause 26\n"
         "at 503276us resume 26\nat 507352us crash 27\n");
@@ -789,7 +785,8 @@ static void test_joined_for_want_of_room(void **state)
 static void test_the_root_is_below_nobody(void **state)
 {
     (void)state;
-    run("nodes 8\nshape knomial:3\nseed 40405\nviews majority\nstart 8\n"
+    run_text(
+        "nodes 8\nshape knomial:3\nseed 40405\nviews majority\nstart 8\n"
         "stream sum waves 50 window 4 gap 160us lag 79476ns timeout 80065ns front 0 "
         "leaves single\nnet constant 10us jitter 40us\nat 69us pause 6\n"
         "at 330us report 0 about 6\ncrash 0 after-send 38\nliveness\n");
@@ -800,7 +797,8 @@ static void test_the_root_is_below_nobody(void **state)
 static void test_departed_a_moment_later(void **state)
 {
     (void)state;
-    run("nodes 11\nshape radix:2\nviews majority\n"
+    run_text(
+        "nodes 11\nshape radix:2\nviews majority\n"
         "stream sum waves 200 window 2 gap 100us lag 300us leaves\nat 2880us pause 10\n"
         "at 6601us crash 4\nat 277739us leave 10\nliveness\n");
 }
@@ -835,7 +833,7 @@ static void mishear(void *state, struct cop_sim *sim, cop_id node, uint64_t numb
 static void expect_failure(const char *text, const char *property)
 {
     struct cop_sim_checker wrong = *cop_sim_checker_stream();
-    struct cop_sim_script script = parse(text);
+    struct cop_sim_script script = parse_script(text);
     struct cop_sim_report report;
     wrong.on_stream = mishear;
     const struct cop_sim_checker *const checkers[] = {&wrong, cop_sim_stream_app(),
