@@ -309,7 +309,8 @@ void cop__job_end(void)
         cop_leave_wait(cop__job.run, LEAVE_NS);
         cop_free(cop__job.run);
     }
-    MPI_Group_free(&cop__job.all);
+    if (cop__mpi_is_running())
+        MPI_Group_free(&cop__job.all);
     free_letters();
     free(cop__job.failed);
     free(cop__job.early);

@@ -47,8 +47,8 @@ struct cop__pool {
 
 struct cop__job {
     struct cop_run *run;
-    MPI_Comm first;
-    MPI_Group all; /* of the first communicator: its ranks are ids */
+    MPI_Comm first; /* MPI_COMM_NULL: it was given back to MPI */
+    MPI_Group all;  /* of the first communicator: its ranks are ids */
     int size;
     uint64_t counter; /* numbers come from it; larger with each */
     struct cop__pool pool;
@@ -91,6 +91,17 @@ void cop__job_send(struct cop__letter *letters);
 
 /* NULL, with an error set, if it is not attached. */
 struct cop__attached *cop__mpi_find(MPI_Comm comm);
+/* The same; also if `place`, of what is to be read or written, is NULL. */
+struct cop__attached *cop__mpi_find_with(MPI_Comm comm, const void *place);
+/* COP_EINVAL, with an error set, if it is NULL. */
+int cop__mpi_check_place(const void *place);
+/* Whether MPI can be called: it was initialized, and not finalized. */
+bool cop__mpi_is_running(void);
+/* Whether it can be attached: MPI runs, and it is one communicator of one group. */
+int cop__mpi_check_comm(MPI_Comm comm);
+/* Takes it out when it is given back to MPI (freed.c); and not any more. */
+int cop__mpi_watch(struct cop__attached *at);
+void cop__mpi_unwatch(struct cop__attached *at);
 /*
  * Attaches what `like` names; `counter` is larger than all that its members had. On failure
  * it is not attached.

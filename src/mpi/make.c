@@ -99,7 +99,7 @@ static int choose_living(const bool *failed, cop_id *members, int *count, void *
 
 int COP_Comm_shrink(MPI_Comm comm, MPI_Comm *out)
 {
-    struct cop__attached *at = cop__mpi_find(comm);
+    struct cop__attached *at = cop__mpi_find_with(comm, out);
     MPI_Comm made = MPI_COMM_NULL;
     uint64_t counter = 0, which = 0, word = 0;
     bool *failed = at ? calloc((size_t)cop__job.size, sizeof *failed) : NULL;
