@@ -91,13 +91,14 @@ int COP_Comm_shrink(MPI_Comm comm, MPI_Comm *out);
  * process that waits inside MPI.
  */
 int COP_Comm_revoke(MPI_Comm comm);
-/* Whether anybody has. */
+/* Whether anybody has. COP_EREMOVED: nobody would tell this process any more. */
 int COP_Comm_is_revoked(MPI_Comm comm, int *flag);
 
 /*
  * Waits for requests that were started on `comm`, or until there is no point in it:
  *   COP_ELOST     a process of it has failed, which was not acknowledged here
  *   COP_EABORTED  it was revoked
+ *   COP_EREMOVED  the others hold this process to be dead, and have gone on without it
  * Requests that are complete are MPI_REQUEST_NULL then (persistent ones: inactive); the others are
  * still there. What these receive into must not be used for anything else, for it may still come.
  */

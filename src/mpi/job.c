@@ -62,6 +62,14 @@ bool cop__job_is_failed(cop_id id)
     return is_failed;
 }
 
+int cop__job_check_in(void)
+{
+    pthread_mutex_lock(&cop__job.mutex);
+    int why = cop__job.why_out;
+    pthread_mutex_unlock(&cop__job.mutex);
+    return why ? cop__mpi_fail_with(why, "this process is cut off from the others") : 0;
+}
+
 void cop__job_mark_failed(const struct cop_agreed *agreed)
 {
     pthread_mutex_lock(&cop__job.mutex);
@@ -223,6 +231,17 @@ static void on_view(void *context, struct cop_run *run, struct cop_view *old,
     cop__job_send(letters);
 }
 
+/* Nobody here has ended it, or it does not matter any more: the others have taken it for dead. */
+static void on_out(void *context, struct cop_run *run, int why)
+{
+    (void)context, (void)run;
+    pthread_mutex_lock(&cop__job.mutex);
+    cop__job.why_out = why;
+    pthread_mutex_unlock(&cop__job.mutex);
+    if (why != 0)
+        cop__stuck_alone();
+}
+
 static int gather(void *context, const char word[COP_BOOT_WORD_MAX],
                   char (*words)[COP_BOOT_WORD_MAX])
 {
@@ -267,8 +286,10 @@ static int boot(MPI_Comm comm, struct cop_boot **out)
 
 static int start_run(struct cop_boot *with)
 {
-    struct cop_settings settings = {
-        .size = sizeof settings, .on_view = on_view, .on_message = on_message};
+    struct cop_settings settings = {.size = sizeof settings,
+                                    .on_view = on_view,
+                                    .on_message = on_message,
+                                    .on_out = on_out};
     struct cop_view *view;
     cop_boot_settings(with, &settings);
     cop__job.size = (int)settings.count;

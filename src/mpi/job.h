@@ -55,6 +55,7 @@ struct cop__job {
     pthread_mutex_t mutex;
     struct cop__attached *list; /* the first one is its last; changed under the mutex */
     /* Under the mutex. */
+    int why_out;  /* the run is over, and this is why; 0: it is not */
     bool *failed; /* by id */
     struct cop__hearsay *early;
     size_t early_count;
@@ -78,6 +79,9 @@ void cop__job_set_counter(uint64_t counter);
 /* A copy of who is known to have failed, by id; NULL: no memory. */
 bool *cop__job_failed(void);
 bool cop__job_is_failed(cop_id id);
+/* 0; or why this process is no member any more, though nobody has ended it here, with an error set.
+ * It hears of nothing then. */
+int cop__job_check_in(void);
 /* Takes over what was agreed on. */
 void cop__job_mark_failed(const struct cop_agreed *agreed);
 /*

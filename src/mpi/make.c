@@ -15,7 +15,10 @@ static int create_group(MPI_Comm parent, MPI_Group group, const cop_id *members,
     if (failed != NULL)
         cop__stuck_look(failed);
     free(failed);
-    int error = MPI_Comm_create_group(parent, group, (int)(which & 0x3fff), out);
+    /* Who has been cut off since would not hear of it. */
+    int error = MPI_ERR_OTHER;
+    if (cop__job_check_in() == 0)
+        error = MPI_Comm_create_group(parent, group, (int)(which & 0x3fff), out);
     cop__stuck_leave();
     return error;
 }

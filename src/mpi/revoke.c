@@ -34,8 +34,11 @@ int COP_Comm_is_revoked(MPI_Comm comm, int *flag)
     const struct cop__attached *at = cop__mpi_find_with(comm, flag);
     if (at == NULL)
         return COP_EINVAL;
-    *flag = is_revoked(at);
-    return 0;
+    bool revoked = is_revoked(at);
+    int error = revoked ? 0 : cop__job_check_in();
+    if (error == 0)
+        *flag = revoked;
+    return error;
 }
 
 /* ---- waiting --------------------------------------------------------------------- */
@@ -59,7 +62,7 @@ static int check_news(const struct cop__attached *at)
         return cop__mpi_fail(COP_EABORTED, "the communicator was revoked");
     if (rank >= 0)
         return cop__mpi_fail(COP_ELOST, "rank %d has failed", rank);
-    return 0;
+    return cop__job_check_in();
 }
 
 /* MPI_Testall leaves all requests as they are unless all are complete. */
