@@ -86,7 +86,10 @@ int cop__job_check_in(void);
 void cop__job_mark_failed(const struct cop_agreed *agreed);
 /*
  * Messages to all others of it that it was revoked, in front of those `before`. They are sent
- * without the mutex, and freed when it is known what became of them.
+ * without the mutex, and freed when it is known what became of them. Sending is for the caller's
+ * thread: what the library's thread has not looked at yet is limited, for all receivers together, and
+ * this waits until there is room. If one of them were left until another to the same receiver has
+ * arrived, as may be done on that thread, there might be none.
  */
 struct cop__letter;
 struct cop__letter *cop__job_write(const struct cop__attached *at,
