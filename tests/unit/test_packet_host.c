@@ -17,6 +17,7 @@
 #include "failing_alloc.h"
 #include "net/packet/host.h"
 #include "net/packet/pair.h"
+#include "net/packet/start.h"
 
 #define MOST 9u
 #define HEAP 4096u
@@ -577,6 +578,17 @@ static void overrun(void **state)
     close_world(&world);
 }
 
+/* Who would wait for ever does not wait for nothing. */
+static void ever(void **state)
+{
+    (void)state;
+    cop_time now = cop__host_now();
+    assert_true(cop__until(COP_TIME_NEVER) == COP_TIME_NEVER);
+    assert_true(cop__until(COP_TIME_NEVER - 1) == COP_TIME_NEVER);
+    assert_true(cop__until(COP_SEC) >= now + COP_SEC);
+    assert_true(cop__until(COP_SEC) < now + 3600 * COP_SEC);
+}
+
 static void no_memory(void **state)
 {
     struct world world;
@@ -609,7 +621,8 @@ int main(void)
         cmocka_unit_test(refused),         cmocka_unit_test(large_frames),
         cmocka_unit_test(reads_that_fail), cmocka_unit_test(bytes_of_nobody),
         cmocka_unit_test(few_exposed),     cmocka_unit_test(nonsense),
-        cmocka_unit_test(overrun),         cmocka_unit_test(no_memory),
+        cmocka_unit_test(overrun),         cmocka_unit_test(ever),
+        cmocka_unit_test(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -464,7 +464,7 @@ void cop_mpi_destroy(struct cop_mpi *mpi, cop_time patience_ns)
 {
     if (mpi == NULL)
         return;
-    cop_time until = cop__host_now() + patience_ns;
+    cop_time until = cop__until(patience_ns);
     while (mpi->host && mpi->came && cop__host_is_owing(mpi->host) &&
            cop__host_now() < until && cop_mpi_progress(mpi) >= 0)
         if (!mpi->yields)
