@@ -48,13 +48,17 @@ extern "C" {
  * (MPI_ERRORS_RETURN) and do not end the program; nor does SIGPIPE, which MPI gets when it writes to the
  * socket of a dead process: it is ignored from then on, unless the program has something else in mind.
  *   COP_EREFUSED  this MPI, or the way it was started, ends the job when a process dies
- *   COP_EINVAL    a process that is not in the first one
+ *   COP_EINVAL    a process that is not in the first one; an intercommunicator
+ *   COP_EEXIST    it is attached
+ *   COP_ESTATE    MPI was not initialized, or is finalized
  */
 int COP_Comm_attach(MPI_Comm comm);
 /*
  * Forgets it. Local, after the last agreement of it. The first one goes last (COP_ESTATE), and
  * ends everything: before MPI_Finalize, if COP_Comm_exit does not do it. If there are spares
- * that is collective, and tells them that the work is over.
+ * that is collective, and tells them that the work is over. One that is given back to MPI
+ * (MPI_Comm_free) is forgotten by that; of the first one only the handle, and no rank can be
+ * replaced after that.
  */
 int COP_Comm_detach(MPI_Comm comm);
 /* Forgets it, and gives it back to MPI: for those that were made by shrinking and replacing.
@@ -87,15 +91,16 @@ int COP_Comm_shrink(MPI_Comm comm, MPI_Comm *out);
  * process that waits inside MPI.
  */
 int COP_Comm_revoke(MPI_Comm comm);
-/* Whether anybody has. */
+/* Whether anybody has. COP_EREMOVED: nobody would tell this process any more. */
 int COP_Comm_is_revoked(MPI_Comm comm, int *flag);
 
 /*
  * Waits for requests that were started on `comm`, or until there is no point in it:
  *   COP_ELOST     a process of it has failed, which was not acknowledged here
  *   COP_EABORTED  it was revoked
- * Requests that are complete are MPI_REQUEST_NULL then; the others are still there. What these
- * receive into must not be used for anything else, for it may still come.
+ *   COP_EREMOVED  the others hold this process to be dead, and have gone on without it
+ * Requests that are complete are MPI_REQUEST_NULL then (persistent ones: inactive); the others are
+ * still there. What these receive into must not be used for anything else, for it may still come.
  */
 int COP_Comm_waitall(MPI_Comm comm, int count, MPI_Request *requests);
 
@@ -146,7 +151,8 @@ int COP_Comm_spare_wait(MPI_Comm *work, int *rank);
  * are not in the order of the communicator's. Its errors are returned from then on.
  */
 int COP_Win_attach(MPI_Win win, MPI_Comm comm);
-/* Forgets it. Local. MPI_Win_free waits for all processes: do not call it if one has failed. */
+/* Forgets it, as MPI_Win_free does. Local. That waits for all processes: do not call it if one has
+ * failed. */
 int COP_Win_detach(MPI_Win win);
 /* As COP_Comm_validate. */
 int COP_Win_validate(MPI_Win win, MPI_Group *failed);
@@ -154,7 +160,8 @@ int COP_Win_validate(MPI_Win win, MPI_Group *failed);
 int COP_Win_validate_all(MPI_Win win, MPI_Group *failed);
 /* The same for a file that was opened by `comm`. */
 int COP_File_attach(MPI_File file, MPI_Comm comm);
-/* Forgets it. Local. MPI_File_close waits for all processes: do not call it if one has failed. */
+/* Forgets it. Local; before MPI_File_close, which waits for all processes: do not call that if one
+ * has failed. */
 int COP_File_detach(MPI_File file);
 /* As COP_Comm_validate. */
 int COP_File_validate(MPI_File file, MPI_Group *failed);
@@ -166,7 +173,8 @@ int COP_File_validate_all(MPI_File file, MPI_Group *failed);
 /*
  * Ends the program: MPI_Finalize and exit if nobody has failed, which all agree on first;
  * otherwise without MPI_Finalize, which waits for ever when rank 0 is dead. Collective among
- * those who live. What is in stdio's buffers is written.
+ * those who live. What is in stdio's buffers is written. Also where nothing was attached; and where MPI is
+ * not initialized, or finalized already: then it is exit.
  */
 void COP_Comm_exit(int status) __attribute__((noreturn));
 

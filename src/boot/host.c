@@ -7,6 +7,8 @@
 
 #include <arpa/inet.h>
 #include <coppice/error.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -92,6 +94,18 @@ static int choose(bool is_local, struct cop__address *out, char *message, size_t
                               "names one)");
 }
 
+/* Settings take descriptor 0 for none, and it may be the next where a program has closed its
+ * input; 1 and 2 somebody may write to. */
+static int raise_above_standard(int fd)
+{
+    if (fd < 0 || fd > STDERR_FILENO)
+        return fd;
+    int raised = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    int error = errno;
+    close(fd);
+    return raised < 0 ? -error : raised;
+}
+
 int cop__boot_listen(bool is_local, int *fd, char *address, size_t address_size,
                      char *message, size_t size)
 {
@@ -99,7 +113,7 @@ int cop__boot_listen(bool is_local, int *fd, char *address, size_t address_size,
     int error = choose(is_local, &where, message, size);
     if (error)
         return error;
-    int got = cop__listen_address(&where);
+    int got = raise_above_standard(cop__listen_address(&where));
     where.length = sizeof where.storage;
     if (got < 0 ||
         getsockname(got, (struct sockaddr *)&where.storage, &where.length) != 0) {

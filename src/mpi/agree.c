@@ -82,7 +82,7 @@ int cop__mpi_validate_all(const struct cop__attached *at, MPI_Group *failed)
 
 int COP_Comm_validate(MPI_Comm comm, MPI_Group *failed)
 {
-    const struct cop__attached *at = cop__mpi_find(comm);
+    const struct cop__attached *at = cop__mpi_find_with(comm, failed);
     return at ? cop__mpi_validate(at, failed) : COP_EINVAL;
 }
 
@@ -96,7 +96,7 @@ int COP_Comm_validate_all(MPI_Comm comm, MPI_Group *failed)
 
 int COP_Comm_agree(MPI_Comm comm, int *flag)
 {
-    const struct cop__attached *at = cop__mpi_find(comm);
+    const struct cop__attached *at = cop__mpi_find_with(comm, flag);
     if (at == NULL)
         return COP_EINVAL;
     uint64_t word = (unsigned)*flag;
@@ -127,7 +127,7 @@ static int find_op(MPI_Op op, enum cop_agree_op *out)
 
 int COP_Comm_agree_words(MPI_Comm comm, uint64_t *words, int count, MPI_Op op)
 {
-    const struct cop__attached *at = cop__mpi_find(comm);
+    const struct cop__attached *at = cop__mpi_find_with(comm, words);
     enum cop_agree_op ours = COP_AGREE_AND;
     if (at == NULL)
         return COP_EINVAL;
@@ -155,7 +155,7 @@ int COP_Comm_failure_ack(MPI_Comm comm)
 
 int COP_Comm_failure_get_acked(MPI_Comm comm, MPI_Group *acked)
 {
-    const struct cop__attached *at = cop__mpi_find(comm);
+    const struct cop__attached *at = cop__mpi_find_with(comm, acked);
     bool *is_in = at ? calloc((size_t)cop__job.size, sizeof *is_in) : NULL;
     if (is_in == NULL)
         return at ? cop__mpi_fail(COP_ENOMEM, "no memory") : COP_EINVAL;
@@ -184,14 +184,16 @@ static int agree_acked(const struct cop__attached *at, uint64_t *words, uint32_t
 
 int COP_Comm_agree_acked(MPI_Comm comm, int *flag)
 {
-    const struct cop__attached *at = cop__mpi_find(comm);
+    const struct cop__attached *at = cop__mpi_find_with(comm, flag);
     if (at == NULL)
         return COP_EINVAL;
     uint32_t count = 1 + ((uint32_t)at->size + 63) / 64;
     uint64_t *words = calloc(count, sizeof *words);
     bool *failed = calloc((size_t)cop__job.size, sizeof *failed);
-    int error = cop__mpi_fail(COP_ENOMEM, "no memory");
-    if (words != NULL && failed != NULL) {
+    int error = COP_ENOMEM;
+    if (words == NULL || failed == NULL) {
+        cop__mpi_fail(error, "no memory");
+    } else {
         words[0] = (unsigned)*flag;
         error = agree_acked(at, words, count, failed);
         if (error == 0 || error == COP_ELOST)

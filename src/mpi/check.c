@@ -5,6 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* As Open MPI reads what is true or false; what it does not know it takes for false. */
+static bool is_true(const char *text)
+{
+    static const char *const words[] = {"true", "t", "yes", "enabled"};
+    for (size_t i = 0; text != NULL && i < sizeof words / sizeof *words; i++)
+        if (strcmp(text, words[i]) == 0)
+            return true;
+    return text != NULL && strtol(text, NULL, 10) != 0;
+}
+
 static int check_open_mpi(const char *version)
 {
     const char *recovery = getenv("OMPI_MCA_orte_enable_recovery");
@@ -17,7 +27,7 @@ static int check_open_mpi(const char *version)
         return cop__mpi_fail(COP_EREFUSED,
                              "not started by mpirun: other launchers end an MPI job "
                              "when a process of it is killed");
-    if (recovery == NULL || strcmp(recovery, "0") == 0)
+    if (!is_true(recovery))
         return cop__mpi_fail(COP_EREFUSED,
                              "mpirun ends the job when a process is killed: start it "
                              "with mpirun --enable-recovery");

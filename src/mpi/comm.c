@@ -34,6 +34,16 @@ struct cop__attached *cop__mpi_find(MPI_Comm comm)
     return at;
 }
 
+int cop__mpi_check_place(const void *place)
+{
+    return place ? 0 : cop__mpi_fail(COP_EINVAL, "an argument is NULL");
+}
+
+struct cop__attached *cop__mpi_find_with(MPI_Comm comm, const void *place)
+{
+    return cop__mpi_check_place(place) == 0 ? cop__mpi_find(comm) : NULL;
+}
+
 /* ---- members --------------------------------------------------------------------- */
 
 static int compare_lives(const void *a, const void *b)
@@ -135,10 +145,14 @@ int cop__mpi_add(const struct cop__attached *like, MPI_Group group, uint64_t cou
     at->number = cop__mpi_number(counter, least);
     if (error == 0)
         error = cop__mpi_make_group(at->number, at->ids, at->size);
-    if (error)
+    if (error) {
         forget(at);
-    else
-        publish(at, counter);
+        return error;
+    }
+    publish(at, counter);
+    error = cop__mpi_watch(at);
+    if (error)
+        cop__mpi_remove(at);
     return error;
 }
 
@@ -159,6 +173,7 @@ int cop__mpi_add_comm(MPI_Comm comm, uint64_t counter)
 
 void cop__mpi_remove(struct cop__attached *at)
 {
+    cop__mpi_unwatch(at);
     pthread_mutex_lock(&cop__job.mutex);
     struct cop__attached **link = &cop__job.list;
     while (*link != at)
@@ -190,16 +205,42 @@ static void mind_pipe(void)
         signal(SIGPIPE, SIG_IGN);
 }
 
+bool cop__mpi_is_running(void)
+{
+    int begun = 0, over = 0;
+    MPI_Initialized(&begun);
+    MPI_Finalized(&over);
+    return begun && !over;
+}
+
+int cop__mpi_check_comm(MPI_Comm comm)
+{
+    int is_inter = 0;
+    if (!cop__mpi_is_running())
+        return cop__mpi_fail(COP_ESTATE, "MPI was not initialized, or is finalized");
+    if (comm == MPI_COMM_NULL)
+        return cop__mpi_fail(COP_EINVAL, "no communicator");
+    int error = MPI_Comm_test_inter(comm, &is_inter);
+    if (error != MPI_SUCCESS)
+        return cop__mpi_fail_with(error, "MPI_Comm_test_inter");
+    return is_inter
+               ? cop__mpi_fail(COP_EINVAL,
+                               "an intercommunicator cannot be attached: it has "
+                               "two groups (MPI_Intercomm_merge makes one of them)")
+               : 0;
+}
+
 int COP_Comm_attach(MPI_Comm comm)
 {
     uint64_t counter;
     cop__mpi_clear_error();
-    if (comm == MPI_COMM_NULL)
-        return cop__mpi_fail(COP_EINVAL, "no communicator");
+    int error = cop__mpi_check_comm(comm);
+    if (error)
+        return error;
     for (const struct cop__attached *at = cop__job.list; at; at = at->next)
         if (at->comm == comm)
             return cop__mpi_fail(COP_EEXIST, "this communicator is attached already");
-    int error = cop__job.run == NULL ? cop__job_begin(comm) : 0;
+    error = cop__job.run == NULL ? cop__job_begin(comm) : 0;
     if (error)
         return error;
     mind_pipe();
@@ -229,7 +270,9 @@ int COP_Comm_detach(MPI_Comm comm)
 
 int COP_Comm_free(MPI_Comm *comm)
 {
-    int error = COP_Comm_detach(*comm);
+    int error = cop__mpi_check_place(comm);
+    if (error == 0)
+        error = COP_Comm_detach(*comm);
     if (error)
         return error;
     error = MPI_Comm_free(comm);
@@ -258,13 +301,14 @@ static bool is_whole(void)
 void COP_Comm_exit(int status)
 {
     cop__pool_end();
-    bool whole = is_whole();
+    bool whole = !cop__mpi_is_running() || is_whole();
     while (cop__job.list != NULL)
         cop__mpi_remove(cop__job.list);
     if (cop__job.run != NULL)
         cop__job_end();
     if (whole) {
-        MPI_Finalize();
+        if (cop__mpi_is_running())
+            MPI_Finalize();
         exit(status);
     }
     fflush(NULL);

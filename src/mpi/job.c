@@ -62,6 +62,14 @@ bool cop__job_is_failed(cop_id id)
     return is_failed;
 }
 
+int cop__job_check_in(void)
+{
+    pthread_mutex_lock(&cop__job.mutex);
+    int why = cop__job.why_out;
+    pthread_mutex_unlock(&cop__job.mutex);
+    return why ? cop__mpi_fail_with(why, "this process is cut off from the others") : 0;
+}
+
 void cop__job_mark_failed(const struct cop_agreed *agreed)
 {
     pthread_mutex_lock(&cop__job.mutex);
@@ -80,25 +88,18 @@ struct cop__letter {
 };
 static struct cop__letter *waiting; /* under the mutex */
 
-static void send_letter(struct cop__letter *letter);
-
-/* Those for `to` that there was no room for; taken out of the list. */
+/* One for `to` that there was no room for; taken out of the list. */
 static struct cop__letter *take_waiting(cop_id to)
 {
-    struct cop__letter *taken = NULL, **link = &waiting;
+    struct cop__letter **link = &waiting;
     pthread_mutex_lock(&cop__job.mutex);
-    while (*link != NULL) {
-        struct cop__letter *letter = *link;
-        if (letter->to == to) {
-            *link = letter->next;
-            letter->next = taken;
-            taken = letter;
-        } else {
-            link = &letter->next;
-        }
-    }
+    while (*link != NULL && (*link)->to != to)
+        link = &(*link)->next;
+    struct cop__letter *letter = *link;
+    if (letter != NULL)
+        *link = letter->next;
     pthread_mutex_unlock(&cop__job.mutex);
-    return taken;
+    return letter;
 }
 
 static void keep_waiting(struct cop__letter *letter)
@@ -109,31 +110,44 @@ static void keep_waiting(struct cop__letter *letter)
     pthread_mutex_unlock(&cop__job.mutex);
 }
 
+static void on_told(void *context, int status);
+
+/* What cop_send says; but for COP_EAGAIN the letter is its own, or gone. */
+static int try_to_send(struct cop__letter *letter)
+{
+    int error = cop_send(cop__job.run, letter->to, &letter->number,
+                         sizeof letter->number, on_told, letter);
+    if (error && error != COP_EAGAIN)
+        free(letter);
+    return error;
+}
+
+/* On the library's thread: there is no room while as many are under way to the same one as may
+ * be, so one of them makes room. Whether another one is now under way. */
+static bool send_letter(struct cop__letter *letter)
+{
+    int error = try_to_send(letter);
+    if (error == COP_EAGAIN)
+        keep_waiting(letter);
+    return error == 0 || error == COP_EAGAIN;
+}
+
 /* On the library's thread. Somebody who is silent is told until it is known what became of
  * it: who is no member any more needs not be told. */
 static void on_told(void *context, int status)
 {
     struct cop__letter *letter = context;
+    cop_id to = letter->to;
     if (status == COP_EAGAIN) {
         keep_waiting(letter);
         return;
     }
-    struct cop__letter *more = take_waiting(letter->to);
-    if (status == COP_ETIMEDOUT)
-        send_letter(letter);
-    else
+    if (status != COP_ETIMEDOUT)
         free(letter);
-    cop__job_send(more);
-}
-
-static void send_letter(struct cop__letter *letter)
-{
-    int error = cop_send(cop__job.run, letter->to, &letter->number,
-                         sizeof letter->number, on_told, letter);
-    if (error == COP_EAGAIN)
-        keep_waiting(letter);
-    else if (error)
-        free(letter);
+    else if (send_letter(letter))
+        return;
+    while ((letter = take_waiting(to)) != NULL && !send_letter(letter))
+        continue;
 }
 
 /* Out of memory: the others hear of it from those who were told, or agree on it as they must
@@ -153,12 +167,24 @@ struct cop__letter *cop__job_write(const struct cop__attached *at,
     return before;
 }
 
-void cop__job_send(struct cop__letter *letters)
+/* On the library's thread. */
+static void send_letters(struct cop__letter *letters)
 {
     struct cop__letter *next;
     for (; letters != NULL; letters = next) {
         next = letters->next;
         send_letter(letters);
+    }
+}
+
+void cop__job_send(struct cop__letter *letters)
+{
+    const struct timespec moment = {.tv_nsec = COP_MSEC};
+    struct cop__letter *next;
+    for (; letters != NULL; letters = next) {
+        next = letters->next;
+        while (try_to_send(letters) == COP_EAGAIN)
+            nanosleep(&moment, NULL);
     }
 }
 
@@ -220,7 +246,18 @@ static void on_view(void *context, struct cop_run *run, struct cop_view *old,
     struct cop__letter *letters = pass_on(cop__job.failed);
     cop__stuck_look(cop__job.failed);
     pthread_mutex_unlock(&cop__job.mutex);
-    cop__job_send(letters);
+    send_letters(letters);
+}
+
+/* Nobody here has ended it, or it does not matter any more: the others have taken it for dead. */
+static void on_out(void *context, struct cop_run *run, int why)
+{
+    (void)context, (void)run;
+    pthread_mutex_lock(&cop__job.mutex);
+    cop__job.why_out = why;
+    pthread_mutex_unlock(&cop__job.mutex);
+    if (why != 0)
+        cop__stuck_alone();
 }
 
 static int gather(void *context, const char word[COP_BOOT_WORD_MAX],
@@ -267,8 +304,10 @@ static int boot(MPI_Comm comm, struct cop_boot **out)
 
 static int start_run(struct cop_boot *with)
 {
-    struct cop_settings settings = {
-        .size = sizeof settings, .on_view = on_view, .on_message = on_message};
+    struct cop_settings settings = {.size = sizeof settings,
+                                    .on_view = on_view,
+                                    .on_message = on_message,
+                                    .on_out = on_out};
     struct cop_view *view;
     cop_boot_settings(with, &settings);
     cop__job.size = (int)settings.count;
@@ -309,7 +348,8 @@ void cop__job_end(void)
         cop_leave_wait(cop__job.run, LEAVE_NS);
         cop_free(cop__job.run);
     }
-    MPI_Group_free(&cop__job.all);
+    if (cop__mpi_is_running())
+        MPI_Group_free(&cop__job.all);
     free_letters();
     free(cop__job.failed);
     free(cop__job.early);

@@ -47,14 +47,15 @@ struct cop__pool {
 
 struct cop__job {
     struct cop_run *run;
-    MPI_Comm first;
-    MPI_Group all; /* of the first communicator: its ranks are ids */
+    MPI_Comm first; /* MPI_COMM_NULL: it was given back to MPI */
+    MPI_Group all;  /* of the first communicator: its ranks are ids */
     int size;
     uint64_t counter; /* numbers come from it; larger with each */
     struct cop__pool pool;
     pthread_mutex_t mutex;
     struct cop__attached *list; /* the first one is its last; changed under the mutex */
     /* Under the mutex. */
+    int why_out;  /* the run is over, and this is why; 0: it is not */
     bool *failed; /* by id */
     struct cop__hearsay *early;
     size_t early_count;
@@ -78,11 +79,17 @@ void cop__job_set_counter(uint64_t counter);
 /* A copy of who is known to have failed, by id; NULL: no memory. */
 bool *cop__job_failed(void);
 bool cop__job_is_failed(cop_id id);
+/* 0; or why this process is no member any more, though nobody has ended it here, with an error set.
+ * It hears of nothing then. */
+int cop__job_check_in(void);
 /* Takes over what was agreed on. */
 void cop__job_mark_failed(const struct cop_agreed *agreed);
 /*
  * Messages to all others of it that it was revoked, in front of those `before`. They are sent
- * without the mutex, and freed when it is known what became of them.
+ * without the mutex, and freed when it is known what became of them. Sending is for the caller's
+ * thread: what the library's thread has not looked at yet is limited, for all receivers together, and
+ * this waits until there is room. If one of them were left until another to the same receiver has
+ * arrived, as may be done on that thread, there might be none.
  */
 struct cop__letter;
 struct cop__letter *cop__job_write(const struct cop__attached *at,
@@ -91,6 +98,17 @@ void cop__job_send(struct cop__letter *letters);
 
 /* NULL, with an error set, if it is not attached. */
 struct cop__attached *cop__mpi_find(MPI_Comm comm);
+/* The same; also if `place`, of what is to be read or written, is NULL. */
+struct cop__attached *cop__mpi_find_with(MPI_Comm comm, const void *place);
+/* COP_EINVAL, with an error set, if it is NULL. */
+int cop__mpi_check_place(const void *place);
+/* Whether MPI can be called: it was initialized, and not finalized. */
+bool cop__mpi_is_running(void);
+/* Whether it can be attached: MPI runs, and it is one communicator of one group. */
+int cop__mpi_check_comm(MPI_Comm comm);
+/* Takes it out when it is given back to MPI (freed.c); and not any more. */
+int cop__mpi_watch(struct cop__attached *at);
+void cop__mpi_unwatch(struct cop__attached *at);
 /*
  * Attaches what `like` names; `counter` is larger than all that its members had. On failure
  * it is not attached.

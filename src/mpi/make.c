@@ -15,7 +15,10 @@ static int create_group(MPI_Comm parent, MPI_Group group, const cop_id *members,
     if (failed != NULL)
         cop__stuck_look(failed);
     free(failed);
-    int error = MPI_Comm_create_group(parent, group, (int)(which & 0x3fff), out);
+    /* Who has been cut off since would not hear of it. */
+    int error = MPI_ERR_OTHER;
+    if (cop__job_check_in() == 0)
+        error = MPI_Comm_create_group(parent, group, (int)(which & 0x3fff), out);
     cop__stuck_leave();
     return error;
 }
@@ -99,7 +102,7 @@ static int choose_living(const bool *failed, cop_id *members, int *count, void *
 
 int COP_Comm_shrink(MPI_Comm comm, MPI_Comm *out)
 {
-    struct cop__attached *at = cop__mpi_find(comm);
+    struct cop__attached *at = cop__mpi_find_with(comm, out);
     MPI_Comm made = MPI_COMM_NULL;
     uint64_t counter = 0, which = 0, word = 0;
     bool *failed = at ? calloc((size_t)cop__job.size, sizeof *failed) : NULL;

@@ -82,7 +82,8 @@ int COP_Win_detach(MPI_Win win) { return detach(find_win(win)); }
 int COP_Win_validate(MPI_Win win, MPI_Group *failed)
 {
     const struct cop__attached *at = find_win(win);
-    return at ? cop__mpi_validate(at, failed) : COP_EINVAL;
+    int error = at ? cop__mpi_check_place(failed) : COP_EINVAL;
+    return error ? error : cop__mpi_validate(at, failed);
 }
 
 int COP_Win_validate_all(MPI_Win win, MPI_Group *failed)
@@ -114,7 +115,8 @@ int COP_File_detach(MPI_File file) { return detach(find_file(file)); }
 int COP_File_validate(MPI_File file, MPI_Group *failed)
 {
     const struct cop__attached *at = find_file(file);
-    return at ? cop__mpi_validate(at, failed) : COP_EINVAL;
+    int error = at ? cop__mpi_check_place(failed) : COP_EINVAL;
+    return error ? error : cop__mpi_validate(at, failed);
 }
 
 int COP_File_validate_all(MPI_File file, MPI_Group *failed)

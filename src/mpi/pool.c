@@ -91,12 +91,16 @@ int COP_Comm_attach_spares(MPI_Comm comm, int spares, MPI_Comm *work)
     if (cop__job.run != NULL)
         return cop__mpi_fail(
             COP_ESTATE, "spares belong to the first communicator that is attached");
-    if (comm != MPI_COMM_NULL)
-        MPI_Comm_size(comm, &size);
+    int error = cop__mpi_check_place(work);
+    if (error == 0)
+        error = cop__mpi_check_comm(comm);
+    if (error)
+        return error;
+    MPI_Comm_size(comm, &size);
     if (spares < 0 || spares >= size)
         return cop__mpi_fail(COP_ERANGE, "%d spares of %d processes: one must work",
                              spares, size);
-    int error = COP_Comm_attach(comm);
+    error = COP_Comm_attach(comm);
     if (error)
         return error;
     cop__job_set_counter(cop__job.counter + 1);
@@ -183,7 +187,7 @@ static int agree_wanted(uint64_t *wanted, bool **failed, uint64_t *which)
 
 int COP_Comm_replace(MPI_Comm comm, MPI_Comm *out)
 {
-    const struct cop__attached *at = cop__mpi_find(comm);
+    const struct cop__attached *at = cop__mpi_find_with(comm, out);
     MPI_Comm made = MPI_COMM_NULL;
     uint64_t wanted = REPLACE, which = 0;
     bool *failed;
@@ -192,6 +196,9 @@ int COP_Comm_replace(MPI_Comm comm, MPI_Comm *out)
     if (pool.number == 0 || pool.is_over || at->number != pool.work)
         return cop__mpi_fail(COP_ESTATE, "there are no spares for this communicator: "
                                          "COP_Comm_attach_spares holds them back");
+    if (cop__job.first == MPI_COMM_NULL)
+        return cop__mpi_fail(COP_ESTATE, "the first communicator, out of which others "
+                                         "are made, was given back to MPI");
     int error = agree_wanted(&wanted, &failed, &which);
     if (error == 0 && pool.is_over)
         error = cop__mpi_fail(COP_ESTATE, "somebody else has ended the work");
@@ -230,7 +237,11 @@ static int wait_once(MPI_Comm *work)
 int COP_Comm_spare_wait(MPI_Comm *work, int *rank)
 {
     MPI_Comm made = MPI_COMM_NULL;
-    int error = 0;
+    int error = cop__mpi_check_place(work);
+    if (error == 0)
+        error = cop__mpi_check_place(rank);
+    if (error)
+        return error;
     if (cop__job.run == NULL || !is_waiting())
         return cop__mpi_fail(COP_ESTATE, "this process is not a spare that waits");
     while (error == 0 && made == MPI_COMM_NULL && !pool.is_over)

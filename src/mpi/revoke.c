@@ -31,11 +31,14 @@ int COP_Comm_revoke(MPI_Comm comm)
 
 int COP_Comm_is_revoked(MPI_Comm comm, int *flag)
 {
-    const struct cop__attached *at = cop__mpi_find(comm);
+    const struct cop__attached *at = cop__mpi_find_with(comm, flag);
     if (at == NULL)
         return COP_EINVAL;
-    *flag = is_revoked(at);
-    return 0;
+    bool revoked = is_revoked(at);
+    int error = revoked ? 0 : cop__job_check_in();
+    if (error == 0)
+        *flag = revoked;
+    return error;
 }
 
 /* ---- waiting --------------------------------------------------------------------- */
@@ -59,7 +62,15 @@ static int check_news(const struct cop__attached *at)
         return cop__mpi_fail(COP_EABORTED, "the communicator was revoked");
     if (rank >= 0)
         return cop__mpi_fail(COP_ELOST, "rank %d has failed", rank);
-    return 0;
+    return cop__job_check_in();
+}
+
+/* MPI_Testall leaves all requests as they are unless all are complete. */
+static void take_complete(int count, MPI_Request *requests)
+{
+    int is_done;
+    for (int i = 0; i < count; i++)
+        MPI_Test(&requests[i], &is_done, MPI_STATUS_IGNORE);
 }
 
 int COP_Comm_waitall(MPI_Comm comm, int count, MPI_Request *requests)
@@ -68,6 +79,9 @@ int COP_Comm_waitall(MPI_Comm comm, int count, MPI_Request *requests)
     int is_done = 0;
     if (at == NULL)
         return COP_EINVAL;
+    if (count < 0 || (count > 0 && requests == NULL))
+        return cop__mpi_fail(COP_EINVAL, "%d requests, or none where there are some",
+                             count);
     for (;;) {
         int error = MPI_Testall(count, requests, &is_done, MPI_STATUSES_IGNORE);
         if (error != MPI_SUCCESS)
@@ -75,8 +89,10 @@ int COP_Comm_waitall(MPI_Comm comm, int count, MPI_Request *requests)
         if (is_done)
             return 0;
         error = check_news(at);
-        if (error)
+        if (error) {
+            take_complete(count, requests);
             return error;
+        }
         sched_yield();
     }
 }

@@ -45,8 +45,24 @@ static time_t patience(void)
 
 struct watch {
     uint64_t times;
-    cop_id dead;
+    cop_id dead; /* COP_ID_NONE: nobody can know */
 };
+
+/* Whoever waits in MPI is past using stdio. */
+static void say_why(cop_id dead, long seconds)
+{
+    if (dead == COP_ID_NONE)
+        dprintf(STDERR_FILENO,
+                "coppice: this process was cut off from the others while MPI made a "
+                "communicator, and has waited for %ld s: ended (COPPICE_MPI_STUCK sets "
+                "the time)\n",
+                seconds);
+    else
+        dprintf(STDERR_FILENO,
+                "coppice: process %u died while MPI made a communicator, and MPI has "
+                "waited for it for %ld s: ended (COPPICE_MPI_STUCK sets the time)\n",
+                (unsigned)dead, seconds);
+}
 
 static void *watch(void *context)
 {
@@ -56,11 +72,7 @@ static void *watch(void *context)
     nanosleep(&time, NULL);
     pthread_mutex_lock(&mutex);
     if (making.ids != NULL && making.times == seen.times) {
-        /* Whoever waits in MPI is past using stdio. */
-        dprintf(STDERR_FILENO,
-                "coppice: process %u died while MPI made a communicator, and MPI has "
-                "waited for it for %ld s: ended (COPPICE_MPI_STUCK sets the time)\n",
-                (unsigned)seen.dead, (long)time.tv_sec);
+        say_why(seen.dead, (long)time.tv_sec);
         _exit(EXIT_FAILURE);
     }
     pthread_mutex_unlock(&mutex);
@@ -87,5 +99,13 @@ void cop__stuck_look(const bool *failed)
     for (int i = 0; making.ids != NULL && !making.is_watched && i < making.count; i++)
         if (failed[making.ids[i]])
             start_watch(making.ids[i]);
+    pthread_mutex_unlock(&mutex);
+}
+
+void cop__stuck_alone(void)
+{
+    pthread_mutex_lock(&mutex);
+    if (making.ids != NULL && !making.is_watched)
+        start_watch(COP_ID_NONE);
     pthread_mutex_unlock(&mutex);
 }

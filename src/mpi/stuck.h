@@ -15,5 +15,7 @@ void cop__stuck_enter(const cop_id *ids, int count);
 void cop__stuck_leave(void);
 /* Who has failed, by id, has changed. From any thread. */
 void cop__stuck_look(const bool *failed);
+/* This process hears of nobody any more, so everybody may have failed. From any thread. */
+void cop__stuck_alone(void);
 
 #endif

@@ -15,6 +15,8 @@ refused() {
 count=2
 refused 'start it with mpirun --enable-recovery' \
     mpirun.openmpi --oversubscribe -n 2 "$BUILD/live_mpi_refused"
+refused 'start it with mpirun --enable-recovery' \
+    mpirun.openmpi --oversubscribe --mca orte_enable_recovery false -n 2 "$BUILD/live_mpi_refused"
 count=1
 refused 'not started by mpirun' "$BUILD/live_mpi_refused"
 echo "Open MPI: without recovery, and without mpirun"

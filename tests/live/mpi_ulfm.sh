@@ -8,6 +8,11 @@ said "0 did
 2 did
 5 did"
 echo "six processes, three killed"
+job 3 crowd
+said "0 heard
+1 heard
+2 heard"
+echo "a revocation that there is no room for waits until there is"
 
 # native COMPILER OPTIONS...: the header defines none of the names.
 native() {

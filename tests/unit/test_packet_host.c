@@ -17,6 +17,7 @@
 #include "failing_alloc.h"
 #include "net/packet/host.h"
 #include "net/packet/pair.h"
+#include "net/packet/start.h"
 
 #define MOST 9u
 #define HEAP 4096u
@@ -58,6 +59,8 @@ struct world {
     bool is_full;
     uint32_t fetch_least;
     bool exposes_nothing, reads_fail;
+    uint32_t exposes_most; /* payloads of one process at a time; 0: any number */
+    uint64_t queue_max;
     struct reading readings[READS];
     uint32_t reading_count;
     struct flying *heap;
@@ -96,7 +99,8 @@ static int on_expose(void *context, struct cop_buf *payload, struct cop__remote 
                      void **region)
 {
     struct place *place = context;
-    if (place->world->exposes_nothing)
+    uint32_t most = place->world->exposes_most;
+    if (place->world->exposes_nothing || (most > 0 && place->exposed >= most))
         return COP_EIO;
     place->exposed++;
     *out = (struct cop__remote){(uintptr_t)payload->data, 7};
@@ -188,6 +192,7 @@ static int add(struct world *world, cop_id id, cop_time hello)
         .effect = on_effect,
         .context = place,
         .hello_timeout_ns = hello,
+        .queue_max = world->queue_max,
     };
     *place = (struct place){.world = world, .id = id};
     return cop__host_create(&config, &place->host);
@@ -461,6 +466,29 @@ static void large_frames(void **state)
     assert_int_equal(failing_alloc_live(), live);
 }
 
+/* The network has room for few payloads at a time: the others are sent, in their order. */
+static void few_exposed(void **state)
+{
+    struct world world;
+    size_t live = failing_alloc_live();
+    (void)state;
+    for (uint32_t most = 1; most < 4; most++) {
+        uint64_t offered = 0;
+        open_reading_world(&world, 4, 0, 600);
+        world.exposes_most = most;
+        write_letters(&world);
+        for (cop_id id = 0; id < world.n; id++)
+            while (!has_letters(&world, id) ||
+                   cop__host_is_owing(world.places[id].host))
+                turn(&world);
+        for (cop_id id = 0; id < world.n; id++)
+            offered += cop__host_stats(world.places[id].host)->offered;
+        assert_true(offered > 0 && offered < 4 * 3 * (LETTERS - 1));
+        close_world(&world);
+    }
+    assert_int_equal(failing_alloc_live(), live);
+}
+
 /* What cannot be read cuts off whose it is; what nobody reads any more is taken back. */
 static void reads_that_fail(void **state)
 {
@@ -508,6 +536,59 @@ static void bytes_of_nobody(void **state)
     close_world(&world);
 }
 
+/* One that talks nonsense gets nothing any more: what waits for it, and what it may read, is
+ * given back, and the node need not wait until there is less of it. */
+static void nonsense(void **state)
+{
+    struct world world;
+    uint8_t garbage[LIMIT] = {1, 0, 0, 0};
+    (void)state;
+    open_reading_world(&world, 2, 0, 600);
+    write_letters(&world);
+    assert_true(world.places[0].exposed > 0);
+    assert_true(cop__host_is_owing(world.places[0].host));
+    cop__host_arrived(world.places[0].host, 1, garbage, LIMIT);
+    assert_int_equal(world.places[0].exposed, 0);
+    assert_true(cop__host_settle(world.places[0].host) >= 0);
+    assert_false(cop__host_is_owing(world.places[0].host));
+    close_world(&world);
+}
+
+/* More waits for one than may: it is given up. Were only what is too much left out, it would
+ * miss a frame in the middle, and nobody would know. */
+static void overrun(void **state)
+{
+    struct world world;
+    (void)state;
+    memset(&world, 0, sizeof world);
+    open_world(&world, 2, 0);
+    cop__host_destroy(world.places[0].host);
+    world.queue_max = 2000;
+    assert_int_equal(add(&world, 0, 0), 0);
+    world.is_full = true;
+    for (uint32_t number = 0; number < LETTERS; number++)
+        write_letter(&world, 0, 1, number);
+    world.is_full = false;
+    assert_true(cop__host_settle(world.places[0].host) >= 0);
+    assert_false(cop__host_is_owing(world.places[0].host));
+    assert_int_equal(cop__host_stats(world.places[0].host)->sent, 0);
+    for (int i = 0; i < 100; i++)
+        turn(&world);
+    assert_int_equal(world.places[1].letters[0], 0);
+    close_world(&world);
+}
+
+/* Who would wait for ever does not wait for nothing. */
+static void ever(void **state)
+{
+    (void)state;
+    cop_time now = cop__host_now();
+    assert_true(cop__until(COP_TIME_NEVER) == COP_TIME_NEVER);
+    assert_true(cop__until(COP_TIME_NEVER - 1) == COP_TIME_NEVER);
+    assert_true(cop__until(COP_SEC) >= now + COP_SEC);
+    assert_true(cop__until(COP_SEC) < now + 3600 * COP_SEC);
+}
+
 static void no_memory(void **state)
 {
     struct world world;
@@ -539,6 +620,8 @@ int main(void)
         cmocka_unit_test(silent),          cmocka_unit_test(no_room),
         cmocka_unit_test(refused),         cmocka_unit_test(large_frames),
         cmocka_unit_test(reads_that_fail), cmocka_unit_test(bytes_of_nobody),
+        cmocka_unit_test(few_exposed),     cmocka_unit_test(nonsense),
+        cmocka_unit_test(overrun),         cmocka_unit_test(ever),
         cmocka_unit_test(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

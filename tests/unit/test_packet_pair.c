@@ -327,7 +327,9 @@ static void odd_offers(void **state)
                      COP_EMALFORMED);
     assert_int_equal(offer(&pair, COP__KIND_DATA, 1, 12, COP__PACKET_OFFER_BYTES + 1),
                      COP_EMALFORMED);
+    /* Whose it is hears at once that it is done with: nothing more may come that would say so. */
     assert_int_equal(offer(&pair, 9999, 2, 9, COP__PACKET_OFFER_BYTES), 0);
+    assert_int_equal(pair.given, 1);
     assert_null(cop__pair_next_fetch(&pair));
     assert_int_equal(cop__pair_next(&pair, &frame), 0);
     assert_int_equal(pair.given, 1);

@@ -88,7 +88,9 @@ static int on_room(void *context, cop_id peer, uint8_t **out)
         return COP_EAGAIN;
     if (mpi->sends == mpi->room && make_room(mpi) != 0)
         return COP_ENOMEM;
-    if (packet != NULL)
+    if (mpi->making != NULL)
+        packet = mpi->making;
+    else if (packet != NULL)
         mpi->free = packet->next;
     else if ((packet = malloc(sizeof *packet + mpi->packet_bytes)) == NULL)
         return COP_ENOMEM;
@@ -462,7 +464,7 @@ void cop_mpi_destroy(struct cop_mpi *mpi, cop_time patience_ns)
 {
     if (mpi == NULL)
         return;
-    cop_time until = cop__host_now() + patience_ns;
+    cop_time until = cop__until(patience_ns);
     while (mpi->host && mpi->came && cop__host_is_owing(mpi->host) &&
            cop__host_now() < until && cop_mpi_progress(mpi) >= 0)
         if (!mpi->yields)
@@ -480,6 +482,7 @@ void cop_mpi_destroy(struct cop_mpi *mpi, cop_time patience_ns)
         free(mpi->free);
         mpi->free = next;
     }
+    free(mpi->making);
     free(mpi->line);
     free(mpi->requests);
     free(mpi->packets);

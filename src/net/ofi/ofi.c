@@ -521,6 +521,7 @@ static int check(const struct cop_ofi *ofi, const struct cop_ofi_config *config,
 static int add_peers(struct cop_ofi *ofi, const struct cop_ofi_config *config,
                      char *why, size_t size)
 {
+    free(ofi->peers); /* of an attempt before, that failed */
     ofi->peers = calloc(config->count, sizeof *ofi->peers);
     if (ofi->peers == NULL)
         return cop__say(COP_ENOMEM, why, size, "no memory");
@@ -587,7 +588,7 @@ void cop_ofi_destroy(struct cop_ofi *ofi, cop_time patience_ns)
 {
     if (ofi == NULL)
         return;
-    cop_time until = cop__host_now() + patience_ns;
+    cop_time until = cop__until(patience_ns);
     while (ofi->host &&
            (cop__host_is_owing(ofi->host) || ofi->sending > 0 || ofi->waiting) &&
            cop__host_now() < until && cop_ofi_progress(ofi) >= 0)

@@ -21,6 +21,7 @@ struct peer {
     cop_time asked_until; /* HELLO was sent, and an answer is awaited; or NEVER */
     uint8_t owed;         /* bit by enum cop__packet_kind: bare packets to be sent */
     bool is_broken;       /* what came of it cannot be read: nothing more is */
+    bool is_overrun;      /* more waits for it than may: to be given up */
     bool is_gone;         /* no view has it */
     bool is_listed;       /* has something to send */
     struct peer *next;    /* in the list of those */
@@ -42,7 +43,7 @@ struct cop__host {
     struct peer *listed;
     struct effects_ring told, mine;
     struct effects_ring telling; /* those that the application is just told, or empty */
-    cop_time now;                /* of what is being done: the clock is read once for it */
+    cop_time now; /* of what is being done: the clock is read once for it */
     struct cop__host_stats stats;
     uint64_t backlog;
     cop_time next_hello; /* no answer is due before this */
@@ -137,6 +138,7 @@ static struct peer *get_peer(struct cop__host *host, cop_id id)
     peer->asked_until = COP_TIME_NEVER;
     cop__pair_init(&peer->pair);
     peer->pair.fetch_least = host->config.carrier.fetch_least;
+    peer->pair.queue_max = host->config.queue_max;
     host->peers[id] = peer;
     return peer;
 }
@@ -172,7 +174,8 @@ static void withdraw(struct cop__host *host, struct peer *peer)
     conceal_released(host, peer);
 }
 
-/* What cannot be sent breaks the numbers: this peer is never spoken to again. */
+/* What cannot be sent breaks the numbers, and what cannot be read is no stream of frames: this
+ * peer is never spoken to again. */
 static void break_off(struct cop__host *host, struct peer *peer, enum cop_down why)
 {
     peer->is_broken = true;
@@ -256,6 +259,8 @@ static void send_frames(struct cop__host *host, struct peer *peer, uint8_t *pack
 static bool flush_peer(struct cop__host *host, struct peer *peer)
 {
     uint8_t *packet;
+    if (peer->is_overrun && !peer->is_broken)
+        break_off(host, peer, COP_DOWN_SILENT);
     if (!fetch(host, peer))
         return false;
     while (host->failure == 0 && !peer->is_broken) {
@@ -272,7 +277,10 @@ static bool flush_peer(struct cop__host *host, struct peer *peer)
             fail(host, error);
         else if (peer->owed != 0)
             send_bare(host, peer, packet);
-        else if (!cop__pair_wants_offer(&peer->pair) || !send_offer(host, peer, packet))
+        else if (!cop__pair_wants_offer(&peer->pair))
+            send_frames(host, peer, packet);
+        /* One that is sent after all waits until those before it are fetched. */
+        else if (!send_offer(host, peer, packet) && cop__pair_has_packet(&peer->pair))
             send_frames(host, peer, packet);
     }
     return true;
@@ -306,9 +314,11 @@ static void push_frame(struct cop__host *host, const struct cop_effect *effect)
     /* One who was removed, and takes nothing, is dead more likely than not. */
     bool is_stuck =
         !cop__pair_is_empty(&peer->pair) && !cop__pair_has_packet(&peer->pair);
-    bool is_wasted = peer->is_broken || (peer->is_gone && is_stuck);
+    bool is_wasted = peer->is_broken || peer->is_overrun || (peer->is_gone && is_stuck);
     int error = is_wasted ? COP_ELOST : cop__pair_push(&peer->pair, &effect->frame);
     host->backlog += peer->pair.queued_bytes - before;
+    /* Later frames must not come without this one; the node hears of it after this step. */
+    peer->is_overrun |= error == COP_ELOST && !is_wasted;
     if (error == COP_ELOST)
         host->stats.dropped++;
     else if (error)
@@ -443,11 +453,11 @@ static void give_frames(struct cop__host *host, struct peer *peer)
         run(host, &event);
         cop_buf_unref(frame.payload);
     }
+    host->stats.malformed += more == COP_EMALFORMED;
     if (more == COP_ENOMEM)
         fail(host, more);
     else if (more != 0)
-        peer->is_broken = true;
-    host->stats.malformed += more == COP_EMALFORMED;
+        break_off(host, peer, COP_DOWN_SILENT);
     if (!peer->is_broken && given != peer->pair.given)
         owe(host, peer, COP__PACKET_FETCHED);
 }

@@ -18,7 +18,10 @@ struct cop__host;
 struct cop__remote; /* net/packet/pair.h */
 
 struct cop__carrier {
-    /* Room for a packet of packet_bytes. COP_EAGAIN: none just now; others end the node. */
+    /*
+     * Room for a packet of packet_bytes; the same once more if nothing was sent in it.
+     * COP_EAGAIN: none just now; others end the node.
+     */
     int (*room)(void *context, cop_id peer, uint8_t **out);
     /*
      * Sends what is in it. COP_ELOST: it cannot be sent, and so nothing more to this peer
@@ -54,6 +57,7 @@ struct cop__host_config {
     void (*effect)(void *context, const struct cop_effect *effect);
     void *context;
     cop_time hello_timeout_ns; /* then PEER_DOWN(SILENT); 0: 10 s */
+    uint64_t queue_max; /* a peer for whom more bytes wait is given up; 0: 64 MiB */
 };
 
 struct cop__host_stats {

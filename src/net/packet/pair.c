@@ -72,7 +72,8 @@ int cop__pair_push(struct cop__pair *pair, const struct cop_frame *frame)
 {
     struct cop__outgoing *out = stream_of(pair, frame->header.kind);
     struct cop__parcel parcel = {frame->header, frame->payload};
-    if (pair->queued_bytes + parcel_bytes(&parcel) > COP__PAIR_QUEUE_MAX)
+    uint64_t most = pair->queue_max ? pair->queue_max : COP__PAIR_QUEUE_MAX;
+    if (pair->queued_bytes + parcel_bytes(&parcel) > most)
         return COP_ELOST;
     if (out->count == out->capacity && grow(out) != 0)
         return COP_ENOMEM;
@@ -430,13 +431,16 @@ void cop__pair_on_fetched(struct cop__pair *pair, uint32_t number)
     pair->fetches[number % COP__PAIR_OFFERS].is_done = true;
 }
 
-/* The frame of the first offer, if it was fetched. */
+/* The frame of the first offer, if it was fetched. What is not to be is passed over at once: its
+ * sender waits for the answer, and may have nothing more to say until then. */
 static bool give_fetched(struct cop__pair *pair, struct cop_frame *out)
 {
-    while (pair->given != pair->begun) {
+    while (pair->given != pair->seen) {
         struct cop__fetch *fetch = &pair->fetches[pair->given % COP__PAIR_OFFERS];
         if (!fetch->is_done)
             return false;
+        if (pair->begun == pair->given)
+            pair->begun++;
         pair->given++;
         *out = (struct cop_frame){fetch->header, fetch->payload};
         fetch->payload = NULL;

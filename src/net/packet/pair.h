@@ -90,8 +90,8 @@ struct cop__early {
 
 struct cop__pair {
     struct cop__outgoing out[COP__PAIR_STREAMS];
-    uint64_t queued_bytes;
-    uint32_t sent, acknowledged; /* packets */
+    uint64_t queued_bytes, queue_max; /* 0: COP__PAIR_QUEUE_MAX */
+    uint32_t sent, acknowledged;      /* packets */
 
     struct cop__incoming in[COP__PAIR_STREAMS];
     uint32_t taken, told; /* packets: taken in their order, and what the other knows */

@@ -46,14 +46,17 @@ int cop__start_host(struct cop__host_config *config, uint32_t count, const char 
                  : 0;
 }
 
+cop_time cop__until(cop_time timeout_ns)
+{
+    cop_time now = cop__host_now();
+    return timeout_ns > COP_TIME_NEVER - now ? COP_TIME_NEVER : now + timeout_ns;
+}
+
 int cop__wait(int (*progress)(void *context), void *context, bool yields,
               cop_time timeout_ns)
 {
-    cop_time until = COP_TIME_NEVER;
-    if (timeout_ns != COP_TIME_NEVER) {
-        cop_time now = cop__host_now();
-        until = timeout_ns > COP_TIME_NEVER - now ? COP_TIME_NEVER : now + timeout_ns;
-    }
+    cop_time until =
+        timeout_ns == COP_TIME_NEVER ? COP_TIME_NEVER : cop__until(timeout_ns);
     for (;;) {
         int done = progress(context);
         if (done != 0)

@@ -19,6 +19,8 @@ int cop__check_size(size_t size, size_t known, char *why, size_t why_size);
 int cop__start_host(struct cop__host_config *config, uint32_t count, const char *shape,
                     struct cop_view **view, struct cop__host **out, char *why,
                     size_t why_size);
+/* When so much time will have passed; COP_TIME_NEVER if it is more than there is. */
+cop_time cop__until(cop_time timeout_ns);
 /* Makes progress until something happened, that failed, or so much time has passed. */
 int cop__wait(int (*progress)(void *context), void *context, bool yields,
               cop_time timeout_ns);

@@ -68,13 +68,20 @@ static void stay_undisturbed(MPI_Comm half, int me)
     require(bits(acked) == 0);
 }
 
-/* Requests that somebody who is dead would have to answer end, and say why. */
-static void end_waiting(MPI_Comm half)
+/* Requests that somebody who is dead would have to answer end, and say why; those that are complete
+ * are over. */
+static void end_waiting(MPI_Comm half, int me)
 {
-    static int unused;
-    MPI_Request request;
-    must_mpi(MPI_Irecv(&unused, 1, MPI_INT, 2, 0, half, &request));
-    require(COP_Comm_waitall(half, 1, &request) == COP_ELOST);
+    static int unused, mine, got;
+    MPI_Request both[2], request;
+    mine = 7 + me;
+    must_mpi(MPI_Irecv(&got, 1, MPI_INT, me, 1, half, &both[0]));
+    must_mpi(MPI_Irecv(&unused, 1, MPI_INT, 2, 0, half, &both[1]));
+    must_mpi(MPI_Send(&mine, 1, MPI_INT, me, 1, half));
+    require(COP_Comm_waitall(half, 2, both) == COP_ELOST);
+    require(both[0] == MPI_REQUEST_NULL && got == mine);
+    require(both[1] != MPI_REQUEST_NULL);
+    request = both[1];
     must(COP_Comm_failure_ack(half));
     /* The others have found out, too. */
     require(failed_agreed(half) == 1 << 2);
@@ -93,7 +100,7 @@ static void lose_in_one_half(int me)
         raise(SIGKILL);
     if (me < 4) {
         require(failed_agreed(half) == 1 << 2);
-        end_waiting(half);
+        end_waiting(half, me);
     } else {
         stay_undisturbed(half, me);
     }
