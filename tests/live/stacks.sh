@@ -87,6 +87,15 @@ expect 0 coppice stacks --exe "$scratch/victim"
 [ "$(grep -c 'outer_work' <<<"$out")" = 1 ] || die "$out"
 grep -qE "spin_for_ever  2 $host:\[" <<<"$out" || die "$out"
 grep -qE "wait_for_ever  1 $host:$waiting" <<<"$out" || die "$out"
+# By any name of the program: from here, and through a link; there, agents are elsewhere.
+ln -s "$scratch" "$scratch/by-link"
+for path in ./victim ././/victim by-link/victim "$scratch/by-link/victim"; do
+    cd "$scratch"
+    expect 0 coppice stacks --exe "$path" --pid "$waiting"
+    cd - >/dev/null
+    grep -qE "wait_for_ever  1 $host:$waiting" <<<"$out" || die "--exe $path: $out"
+done
+expect 1 coppice stacks --exe "$scratch/by-link/other"
 expect 0 coppice stacks --exe victim --pid "$waiting,$spinning"
 grep -qE "spin_for_ever  1 $host:$spinning" <<<"$out" || die "$out"
 
