@@ -77,7 +77,10 @@ static int join_local(struct local *local, const struct options *options)
     if (!error)
         error = joined_decode(reply.body, &joined);
     if (error == COP_EEXIST)
-        return fail(EXIT_REFUSED, "there is a member '%s' already", options->as);
+        return fail(EXIT_REFUSED,
+                    "there is a member '%s' already; if it is dead or has left, type: "
+                    "coppice restart %s",
+                    options->as, options->as);
     if (error == COP_EIO)
         return fail(EXIT_FAILED, "it could not be started; see %s/log",
                     local->dir.path);
