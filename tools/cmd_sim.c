@@ -283,10 +283,12 @@ static int run_file(const struct options *options)
         return fail(EXIT_USAGE, "sim: cannot read %s: %s", options->script,
                     strerror(errno));
     char *text = read_all(in);
+    int why = errno;
     if (!is_stdin)
         fclose(in);
     if (!text)
-        return fail(EXIT_USAGE, "sim: cannot read %s", options->script);
+        return fail(EXIT_USAGE, "sim: cannot read %s: %s", options->script,
+                    strerror(why));
     struct cop_sim_script script;
     char message[256];
     int error = cop_sim_script_parse(text, &script, message, sizeof(message));
@@ -578,6 +580,28 @@ static int check_names(struct options *options)
     return EXIT_DONE;
 }
 
+/* What would not be looked at is refused: who types it believes that it counts. */
+static int check_ways(const struct args *args, const struct options *options)
+{
+    static const char swarm[] =
+        " --swarm --protocol --algorithm --seeds --jobs --lies --json ";
+    static const char script[] = " --script --protocol --algorithm --trace --json ";
+    static const char one[] =
+        " --protocol --algorithm --keep-tree --nodes --seed --shape --net --root "
+        "--count --timeout --outcome --crashes --trace --json ";
+    const char *other;
+    if (options->swarm && (other = args_first_but(args, swarm)) != NULL)
+        return fail(EXIT_USAGE, "sim: --%s does not go with --swarm%s", other,
+                    strcmp(other, "seed") == 0 ? "; one seed is --seeds S..S" : "");
+    if (options->swarm)
+        return 0;
+    if (options->script && (other = args_first_but(args, script)) != NULL)
+        return fail(EXIT_USAGE, "sim: --%s does not go with --script", other);
+    if (!options->script && (other = args_first_but(args, one)) != NULL)
+        return fail(EXIT_USAGE, "sim: --%s goes with --swarm only", other);
+    return 0;
+}
+
 int cmd_sim(int argc, char **argv)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -639,7 +663,9 @@ int cmd_sim(int argc, char **argv)
     int code;
     if (!args_parse(&args, argc, argv, &code))
         return code;
-    code = check_names(&options);
+    code = check_ways(&args, &options);
+    if (code == EXIT_DONE)
+        code = check_names(&options);
     if (code != EXIT_DONE)
         return code;
     if (options.swarm)
