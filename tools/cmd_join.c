@@ -66,6 +66,10 @@ static int join_local(struct local *local, const struct options *options)
                     "cluster '%s' is on hosts: at the new one, type: coppice join "
                     "--contact ADDRESS --key FILE",
                     local->dir.name);
+    struct roll roll;
+    if (!local_any_roll(local, &roll))
+        return local_nobody(local); /* who could let it in? */
+    roll_free(&roll);
     snprintf(command.name, sizeof command.name, "%s", options->as ? options->as : "");
     struct cop_buf *body = join_command_encode(&command);
     if (body == NULL)

@@ -63,8 +63,7 @@ int follow_open(struct follow *follow, struct roll *roll)
     else if (follow->from != NULL)
         code = open_named(follow, roll);
     else if (!local_find(follow->local, &follow->client, roll, &follow->slot))
-        code =
-            fail(EXIT_NO_CLUSTER, "no member of '%s' lives", follow->local->dir.name);
+        code = local_nobody(follow->local);
     if (code)
         follow_close(follow);
     return code;

@@ -327,12 +327,19 @@ bool local_find(const struct local *local, struct client *out, struct roll *roll
     return false;
 }
 
+int local_nobody(const struct local *local)
+{
+    return fail(
+        EXIT_NO_CLUSTER,
+        "no member of '%s' lives (see: coppice ps --name %s); end it with: coppice "
+        "down --name %s, and start it again",
+        local->dir.name, local->dir.name, local->dir.name);
+}
+
 int local_connect_any(const struct local *local, struct client *out, struct roll *roll)
 {
     cop_id ignored;
-    return local_find(local, out, roll, &ignored)
-               ? 0
-               : fail(EXIT_NO_CLUSTER, "no member of '%s' lives", local->dir.name);
+    return local_find(local, out, roll, &ignored) ? 0 : local_nobody(local);
 }
 
 bool local_any_roll(const struct local *local, struct roll *out)

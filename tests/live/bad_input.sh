@@ -337,6 +337,14 @@ restarted() { coppice restart n2 2>/dev/null; }
 until_true restarted
 probe_says 4 ""
 expect 0 coppice down
+# Everybody is dead: what there was, and what to do.
+expect 0 coppice up -n 3
+expect 0 coppice kill n[0-2]
+for command in view events probe agree 'bcast x' 'exec -- true' 'group list' 'drain n0' 'top --once' join; do
+    bad 3 "no member of 'default' lives (see: coppice ps --name default); end it with: coppice down" \
+        coppice $command
+done
+expect 0 coppice down
 # Output that cannot be written is not a success.
 if [ -w /dev/full ]; then
     bash -c '"$0" config >/dev/full' "$COPPICE" 2>"$scratch/err" && die 'wrote to /dev/full'
