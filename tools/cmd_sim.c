@@ -395,8 +395,12 @@ static int run_protocol(const struct options *options)
     int error = text ? cop_sim_script_parse(text, &script, message, sizeof(message))
                      : COP_ENOMEM;
     free(text);
-    if (error)
-        return fail(EXIT_USAGE, "sim: %s", message);
+    if (error) {
+        /* Nobody has written lines: what is wrong stands in an option. */
+        const char *after =
+            strncmp(message, "line ", 5) == 0 ? strstr(message, ": ") : 0;
+        return fail(EXIT_USAGE, "sim: %s", after ? after + 2 : message);
+    }
     if (options->nodes > CHECKED_NODES && !is_agree(options))
         script.config.flags &= ~(uint32_t)COP_SIM_CHECK;
     int code = run_script(&script, options);
@@ -557,29 +561,6 @@ static const char about[] =
     "the swarm\n"
     "that does is cut down to a short script.";
 
-static int check_names(struct options *options)
-{
-    enum cop_algorithm algorithm;
-    if (strcmp(options->protocol, "probe") != 0 && !is_member(options) &&
-        !is_agree(options) && !is_coll(options) && !is_stream(options))
-        return fail(EXIT_USAGE,
-                    "sim: unknown protocol '%s': there are probe, member, agree, coll "
-                    "and stream",
-                    options->protocol);
-    if (is_stream(options) && !options->swarm && !options->script)
-        return fail(EXIT_USAGE, "sim: --protocol stream needs --swarm; or write a "
-                                "script with a line 'stream sum waves 20'");
-    if (options->algorithm && cop_algorithm_parse(options->algorithm, &algorithm) != 0)
-        return fail(
-            EXIT_USAGE,
-            "sim: unknown algorithm '%s': there are early, strict, tree, linear "
-            "and allreduce",
-            options->algorithm);
-    if (!options->algorithm && !options->swarm)
-        options->algorithm = "early";
-    return EXIT_DONE;
-}
-
 /* What would not be looked at is refused: who types it believes that it counts. */
 static int check_ways(const struct args *args, const struct options *options)
 {
@@ -600,6 +581,32 @@ static int check_ways(const struct args *args, const struct options *options)
     if (!options->script && (other = args_first_but(args, one)) != NULL)
         return fail(EXIT_USAGE, "sim: --%s goes with --swarm only", other);
     return 0;
+}
+
+static int check(const struct args *args, struct options *options)
+{
+    enum cop_algorithm algorithm;
+    int code = check_ways(args, options);
+    if (code)
+        return code;
+    if (strcmp(options->protocol, "probe") != 0 && !is_member(options) &&
+        !is_agree(options) && !is_coll(options) && !is_stream(options))
+        return fail(EXIT_USAGE,
+                    "sim: unknown protocol '%s': there are probe, member, agree, coll "
+                    "and stream",
+                    options->protocol);
+    if (is_stream(options) && !options->swarm && !options->script)
+        return fail(EXIT_USAGE, "sim: --protocol stream needs --swarm; or write a "
+                                "script with a line 'stream sum waves 20'");
+    if (options->algorithm && cop_algorithm_parse(options->algorithm, &algorithm) != 0)
+        return fail(
+            EXIT_USAGE,
+            "sim: unknown algorithm '%s': there are early, strict, tree, linear "
+            "and allreduce",
+            options->algorithm);
+    if (!options->algorithm && !options->swarm)
+        options->algorithm = "early";
+    return EXIT_DONE;
 }
 
 int cmd_sim(int argc, char **argv)
@@ -663,9 +670,7 @@ int cmd_sim(int argc, char **argv)
     int code;
     if (!args_parse(&args, argc, argv, &code))
         return code;
-    code = check_ways(&args, &options);
-    if (code == EXIT_DONE)
-        code = check_names(&options);
+    code = check(&args, &options);
     if (code != EXIT_DONE)
         return code;
     if (options.swarm)

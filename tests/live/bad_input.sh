@@ -136,6 +136,7 @@ bad 2 '--seed does not go with --swarm; one seed is --seeds S..S' coppice sim --
 bad 2 '--script does not go with --swarm' coppice sim --swarm --script "$scratch/none"
 bad 2 '--nodes does not go with --script' coppice sim --script /dev/null -n 4
 bad 2 'cannot read /: Is a directory' coppice sim --script /
+bad 2 'sim: net must be constant' coppice sim --net x
 for command in ps down probe 'kill n0' 'restart n0' view join 'leave n0' 'report n0'; do
     bad 3 "there is no cluster 'default'" coppice $command
     bad 3 "there is no cluster 'nope'" coppice $command --name nope
