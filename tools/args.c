@@ -86,7 +86,7 @@ static int set_value(const struct args *args, const struct args_option *option,
 }
 
 /* The option at argv[*i], with its value, which may be in the next argument. */
-static int take_option(const struct args *args, int argc, char **argv, int *i)
+static int take_option(struct args *args, int argc, char **argv, int *i)
 {
     const char *text = argv[*i];
     const struct args_option *option;
@@ -110,6 +110,7 @@ static int take_option(const struct args *args, int argc, char **argv, int *i)
             return usage(args, "a value is missing after ", text);
         value = argv[++*i];
     }
+    args->typed |= option - args->options < 64 ? 1ull << (option - args->options) : 0;
     return set_value(args, option, value);
 }
 
@@ -118,10 +119,22 @@ static bool is_help(const char *text)
     return strcmp(text, "--help") == 0 || strcmp(text, "-h") == 0;
 }
 
+const char *args_first_but(const struct args *args, const char *names)
+{
+    char word[64];
+    for (int i = 0; i < 64 && args->options[i].name; i++) {
+        snprintf(word, sizeof word, " --%s ", args->options[i].name);
+        if ((args->typed >> i & 1) && strstr(names, word) == NULL)
+            return args->options[i].name;
+    }
+    return NULL;
+}
+
 bool args_parse(struct args *args, int argc, char **argv, int *code)
 {
     args->operands = argv + 1;
     args->count = 0;
+    args->typed = 0;
     *code = 0;
     if (complete_is_asked(argc, argv)) {
         complete_print(args, argv + 1, argc - 2);

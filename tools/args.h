@@ -36,6 +36,7 @@ struct args {
     int least, most; /* how many operands there may be */
     char **operands; /* filled: in argv's own memory, in their order */
     int count;
+    uint64_t typed; /* filled: a bit for each of the first 64 options of the table */
 };
 
 /*
@@ -43,5 +44,9 @@ struct args {
  * something is wrong (EXIT_USAGE).
  */
 bool args_parse(struct args *args, int argc, char **argv, int *code);
+
+/* The first option that was typed and is not among `names` (blanks between, with the
+ * dashes: " --swarm --seeds "); NULL if there is none. */
+const char *args_first_but(const struct args *args, const char *names);
 
 #endif

@@ -166,7 +166,7 @@ static int read_input(uint8_t out[JOB_INPUT_MAX], uint32_t *length)
     if (got > 0)
         return fail(EXIT_USAGE,
                     "exec: -i takes %u bytes of standard input at most, with the "
-                    "command: send a file to the members instead",
+                    "command: send a file (coppice put) instead",
                     COP_BCAST_MAX - 512u);
     return 0;
 }

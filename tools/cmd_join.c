@@ -66,6 +66,10 @@ static int join_local(struct local *local, const struct options *options)
                     "cluster '%s' is on hosts: at the new one, type: coppice join "
                     "--contact ADDRESS --key FILE",
                     local->dir.name);
+    struct roll roll;
+    if (!local_any_roll(local, &roll))
+        return local_nobody(local); /* who could let it in? */
+    roll_free(&roll);
     snprintf(command.name, sizeof command.name, "%s", options->as ? options->as : "");
     struct cop_buf *body = join_command_encode(&command);
     if (body == NULL)
@@ -77,7 +81,10 @@ static int join_local(struct local *local, const struct options *options)
     if (!error)
         error = joined_decode(reply.body, &joined);
     if (error == COP_EEXIST)
-        return fail(EXIT_REFUSED, "there is a member '%s' already", options->as);
+        return fail(EXIT_REFUSED,
+                    "there is a member '%s' already; if it is dead or has left, type: "
+                    "coppice restart %s",
+                    options->as, options->as);
     if (error == COP_EIO)
         return fail(EXIT_FAILED, "it could not be started; see %s/log",
                     local->dir.path);

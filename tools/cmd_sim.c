@@ -283,10 +283,12 @@ static int run_file(const struct options *options)
         return fail(EXIT_USAGE, "sim: cannot read %s: %s", options->script,
                     strerror(errno));
     char *text = read_all(in);
+    int why = errno;
     if (!is_stdin)
         fclose(in);
     if (!text)
-        return fail(EXIT_USAGE, "sim: cannot read %s", options->script);
+        return fail(EXIT_USAGE, "sim: cannot read %s: %s", options->script,
+                    strerror(why));
     struct cop_sim_script script;
     char message[256];
     int error = cop_sim_script_parse(text, &script, message, sizeof(message));
@@ -393,8 +395,12 @@ static int run_protocol(const struct options *options)
     int error = text ? cop_sim_script_parse(text, &script, message, sizeof(message))
                      : COP_ENOMEM;
     free(text);
-    if (error)
-        return fail(EXIT_USAGE, "sim: %s", message);
+    if (error) {
+        /* Nobody has written lines: what is wrong stands in an option. */
+        const char *after =
+            strncmp(message, "line ", 5) == 0 ? strstr(message, ": ") : 0;
+        return fail(EXIT_USAGE, "sim: %s", after ? after + 2 : message);
+    }
     if (options->nodes > CHECKED_NODES && !is_agree(options))
         script.config.flags &= ~(uint32_t)COP_SIM_CHECK;
     int code = run_script(&script, options);
@@ -555,9 +561,34 @@ static const char about[] =
     "the swarm\n"
     "that does is cut down to a short script.";
 
-static int check_names(struct options *options)
+/* What would not be looked at is refused: who types it believes that it counts. */
+static int check_ways(const struct args *args, const struct options *options)
+{
+    static const char swarm[] =
+        " --swarm --protocol --algorithm --seeds --jobs --lies --json ";
+    static const char script[] = " --script --protocol --algorithm --trace --json ";
+    static const char one[] =
+        " --protocol --algorithm --keep-tree --nodes --seed --shape --net --root "
+        "--count --timeout --outcome --crashes --trace --json ";
+    const char *other;
+    if (options->swarm && (other = args_first_but(args, swarm)) != NULL)
+        return fail(EXIT_USAGE, "sim: --%s does not go with --swarm%s", other,
+                    strcmp(other, "seed") == 0 ? "; one seed is --seeds S..S" : "");
+    if (options->swarm)
+        return 0;
+    if (options->script && (other = args_first_but(args, script)) != NULL)
+        return fail(EXIT_USAGE, "sim: --%s does not go with --script", other);
+    if (!options->script && (other = args_first_but(args, one)) != NULL)
+        return fail(EXIT_USAGE, "sim: --%s goes with --swarm only", other);
+    return 0;
+}
+
+static int check(const struct args *args, struct options *options)
 {
     enum cop_algorithm algorithm;
+    int code = check_ways(args, options);
+    if (code)
+        return code;
     if (strcmp(options->protocol, "probe") != 0 && !is_member(options) &&
         !is_agree(options) && !is_coll(options) && !is_stream(options))
         return fail(EXIT_USAGE,
@@ -639,7 +670,7 @@ int cmd_sim(int argc, char **argv)
     int code;
     if (!args_parse(&args, argc, argv, &code))
         return code;
-    code = check_names(&options);
+    code = check(&args, &options);
     if (code != EXIT_DONE)
         return code;
     if (options.swarm)

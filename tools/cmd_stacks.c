@@ -14,8 +14,10 @@
 #include <coppice/error.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* So long members wait for each other before they go on without one; in a shorter time for a
  * share of it, because one above another may have to wait again, and what is there is to be
@@ -211,7 +213,7 @@ static int look(const struct options *options, const uint32_t *pids, uint32_t co
 
 /* Frames "!why" are who could not be looked at; `tree` gets the others. */
 static int part(const struct options *options, const struct watcher *watcher,
-                struct cop_buf **tree, bool *any)
+                struct cop_buf **tree, bool *any, bool *missed)
 {
     struct cop_span bytes = {watcher->state->data, watcher->state->length};
     struct cop__state state;
@@ -230,6 +232,7 @@ static int part(const struct options *options, const struct watcher *watcher,
             *any = true;
             continue;
         }
+        *missed = true;
         struct cop__ranges ranges = cop__ranges_begin(frame.set);
         struct cop__range range;
         char why[160], name[COP_NAME_MAX + 1];
@@ -266,11 +269,13 @@ static int print_named(const struct options *options, const struct watcher *watc
 static int show_watched(const struct options *options, const struct watcher *watcher)
 {
     struct cop_buf *tree = NULL;
-    bool any = false;
-    int error = part(options, watcher, &tree, &any);
+    bool any = false, missed = false;
+    int error = part(options, watcher, &tree, &any, &missed);
     int code = 0;
     if (!error && !any)
-        code = fail(EXIT_FAILED, "stacks: nobody who matches could be looked at");
+        code =
+            fail(EXIT_FAILED, missed ? "stacks: nobody who matches could be looked at"
+                                     : "stacks: no process on these hosts matches");
     else if (!error)
         error = print_named(options, watcher, tree);
     cop_buf_unref(tree);
@@ -306,6 +311,22 @@ static int watch(const struct options *options, struct watcher *watcher, cop_tim
                        : fail(EXIT_FAILED, "stacks: nobody has answered in time");
         }
     }
+}
+
+/* "./solver" means the one here, also to agents, which are elsewhere; false: too long. */
+static bool place_exe(const char **exe, char out[PATH_MAX])
+{
+    char here[PATH_MAX];
+    const char *rest = *exe;
+    if (rest == NULL || rest[0] == '/' || strchr(rest, '/') == NULL)
+        return true;
+    while (rest[0] == '.' && rest[1] == '/')
+        rest += strspn(rest + 1, "/") + 1;
+    if (getcwd(here, sizeof here) == NULL)
+        return false;
+    int length = snprintf(out, PATH_MAX, "%s/%s", here, rest);
+    *exe = out;
+    return length > 0 && length < PATH_MAX;
 }
 
 static struct cop_buf *make_wish(const struct stack_wishes *wishes)
@@ -418,9 +439,12 @@ int cmd_stacks(int argc, char **argv)
                 "stopped.",
         .options = table,
     };
+    char exe[PATH_MAX];
     int code;
     if (!args_parse(&args, argc, argv, &code))
         return code;
     code = check_options(&options);
+    if (code == 0 && !place_exe(&options.wishes.exe, exe))
+        code = fail(EXIT_USAGE, "stacks: the path of --exe is too long");
     return code ? code : run(&options);
 }

@@ -165,7 +165,7 @@ int cmd_stream(int argc, char **argv)
          1000000},
         {0, "window", "W", "how far back-ends may be ahead: 16", ARGS_NUMBER,
          &got.window, 1, 1024},
-        {0, "kill", "LIST", "who dies on the way; see below", ARGS_TEXT, &got.kills, 0,
+        {0, "kill", "LIST", "who dies on the way; see above", ARGS_TEXT, &got.kills, 0,
          0},
         {0, "when", "WHEN", "waves, start or recovery: waves", ARGS_TEXT, &got.when, 0,
          0},

@@ -5,7 +5,10 @@
 #include "say.h"
 
 #include <coppice/error.h>
+#include <poll.h>
+#include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 #define ASK_TIMEOUT_NS COP_SEC
 /* Silent for so long: nothing happened, or it was stopped. */
@@ -63,8 +66,7 @@ int follow_open(struct follow *follow, struct roll *roll)
     else if (follow->from != NULL)
         code = open_named(follow, roll);
     else if (!local_find(follow->local, &follow->client, roll, &follow->slot))
-        code =
-            fail(EXIT_NO_CLUSTER, "no member of '%s' lives", follow->local->dir.name);
+        code = local_nobody(follow->local);
     if (code)
         follow_close(follow);
     return code;
@@ -122,6 +124,17 @@ int follow_move(struct follow *follow)
     return move(follow);
 }
 
+/* Who reads our output may go while nothing happens ("| head -1"): then there is nobody to
+ * wait for, and we end as if we had written. */
+static bool is_read(void)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO};
+    if (poll(&out, 1, 0) <= 0 || (out.revents & POLLERR) == 0)
+        return true;
+    raise(SIGPIPE);
+    return false;
+}
+
 static int ask(struct follow *follow, enum verb verb, uint64_t known,
                struct client_reply *out)
 {
@@ -131,7 +144,9 @@ static int ask(struct follow *follow, enum verb verb, uint64_t known,
     int error = client_send(&follow->client, verb, body);
     cop_buf_unref(body);
     while (!error && !client_is_ready(&follow->client, SILENCE_NS))
-        if (!follow_is_there(follow))
+        if (!is_read())
+            error = COP_EABORTED;
+        else if (!follow_is_there(follow))
             error = COP_ELOST;
     if (!error)
         error = client_receive(&follow->client,
@@ -146,6 +161,8 @@ int follow_next(struct follow *follow, enum verb verb, uint64_t known,
         int error = ask(follow, verb, known, out);
         if (error == 0)
             return 0;
+        if (error == COP_EABORTED)
+            return fail(EXIT_FAILED, "cannot write the output: nobody reads it");
         if (error == COP_ENOMEM)
             return fail(EXIT_FAILED, "%s", cop_strerror(error));
         int code = follow_move(follow);

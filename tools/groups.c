@@ -187,6 +187,8 @@ static size_t term_length(const char *text)
             depth--;
         else if ((text[length] == ',' || text[length] == ' ') && depth <= 0)
             break;
+        else if (text[length] == '!' && length > 0)
+            break; /* "n[0-3]!n2": its own separator */
     }
     return length;
 }
@@ -240,7 +242,7 @@ char *groups_expand(const struct groups *groups, const char *text, char *message
         size_t length = term_length(text);
         is_good = expand_term(groups, out, text, length, message, size);
         text += length;
-        if (*text != '\0')
+        if (*text != '\0' && *text != '!')
             fputc(*text++, out);
     }
     if (out != NULL && fclose(out) != 0)

@@ -242,14 +242,9 @@ static int expand_all(const struct local *local, const char *command,
     return code;
 }
 
-int local_select(const struct local *local, const char *command, char *const *texts,
-                 int count, struct cop_ranks *out)
+static int select_groups(const struct local *local, const char *command,
+                         char *const *texts, int count, struct cop_ranks *out)
 {
-    bool has_groups = false;
-    for (int i = 0; i < count; i++)
-        has_groups |= strchr(texts[i], '@') != NULL;
-    if (!has_groups)
-        return select_plain(local, command, texts, count, out);
     char **expanded = calloc((size_t)count, sizeof *expanded);
     int code = expanded ? expand_all(local, command, texts, count, expanded)
                         : fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
@@ -258,6 +253,21 @@ int local_select(const struct local *local, const char *command, char *const *te
     for (int i = 0; i < count && expanded; i++)
         free(expanded[i]);
     free(expanded);
+    return code;
+}
+
+int local_select(const struct local *local, const char *command, char *const *texts,
+                 int count, struct cop_ranks *out)
+{
+    bool has_groups = false;
+    for (int i = 0; i < count; i++)
+        has_groups |= strchr(texts[i], '@') != NULL;
+    int code = has_groups ? select_groups(local, command, texts, count, out)
+                          : select_plain(local, command, texts, count, out);
+    /* To do nothing would look like success. */
+    if (code == 0 && count > 0 && out->count == 0)
+        code = fail(EXIT_USAGE, "%s: '%s'%s is nobody", command, texts[0],
+                    count > 1 ? " with what follows" : "");
     return code;
 }
 
@@ -317,12 +327,19 @@ bool local_find(const struct local *local, struct client *out, struct roll *roll
     return false;
 }
 
+int local_nobody(const struct local *local)
+{
+    return fail(
+        EXIT_NO_CLUSTER,
+        "no member of '%s' lives (see: coppice ps --name %s); end it with: coppice "
+        "down --name %s, and start it again",
+        local->dir.name, local->dir.name, local->dir.name);
+}
+
 int local_connect_any(const struct local *local, struct client *out, struct roll *roll)
 {
     cop_id ignored;
-    return local_find(local, out, roll, &ignored)
-               ? 0
-               : fail(EXIT_NO_CLUSTER, "no member of '%s' lives", local->dir.name);
+    return local_find(local, out, roll, &ignored) ? 0 : local_nobody(local);
 }
 
 bool local_any_roll(const struct local *local, struct roll *out)

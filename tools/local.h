@@ -68,6 +68,8 @@ int local_roll(const struct local *local, cop_id id, struct roll *out);
  */
 bool local_find(const struct local *local, struct client *out, struct roll *roll,
                 cop_id *slot);
+/* Where there is none: one line that says so and what to do, and EXIT_NO_CLUSTER. */
+int local_nobody(const struct local *local);
 /* The same: 0, or EXIT_NO_CLUSTER after one line. */
 int local_connect_any(const struct local *local, struct client *out, struct roll *roll);
 

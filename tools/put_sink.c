@@ -60,7 +60,7 @@ __attribute__((format(printf, 2, 3))) static void blame(struct put_sink *sink,
     va_end(args);
 }
 
-/* What no file may take the place of; NULL: a file, a folder (rename says so), or nothing. */
+/* What no file may take the place of; NULL: a file. */
 static const char *name_special(mode_t mode)
 {
     switch (mode & S_IFMT) {
@@ -73,6 +73,8 @@ static const char *name_special(mode_t mode)
     case S_IFCHR:
     case S_IFBLK:
         return "a device";
+    case S_IFDIR:
+        return "a folder";
     default:
         return NULL;
     }
@@ -87,7 +89,9 @@ static void check_place(struct put_sink *sink)
     const char *kind =
         lstat(sink->path, &status) == 0 ? name_special(status.st_mode) : NULL;
     if (kind != NULL)
-        blame(sink, "%s is not replaced: %s", kind, sink->path);
+        blame(sink, "%s is not replaced%s: %s", kind,
+              S_ISDIR(status.st_mode) ? " (DEST/ puts the file into it)" : "",
+              sink->path);
 }
 
 /* Without a name, so that nothing is left if we are killed; hidden where that cannot be. */

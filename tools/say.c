@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -78,6 +79,14 @@ cop_time now_ns(void)
     return (cop_time)now.tv_sec * COP_SEC + (cop_time)now.tv_nsec;
 }
 
+/* Of the terminal; as most have where it does not say. */
+static int columns(int fd)
+{
+    struct winsize size;
+    bool is_known = ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+    return is_known ? size.ws_col : 80;
+}
+
 void progress_begin(struct progress *progress)
 {
     progress->begun_ns = now_ns();
@@ -90,7 +99,15 @@ void progress_show(struct progress *progress, const char *what, uint64_t done,
     if (!isatty(STDERR_FILENO) || now_ns() - progress->begun_ns < COP_SEC)
         return;
     progress->shown = true;
-    fprintf(stderr, "\r\033[K%s: %" PRIu64 " of %" PRIu64, what, done, all);
+    char count[64], line[256];
+    snprintf(count, sizeof count, all ? ": %" PRIu64 " of %" PRIu64 : ": %" PRIu64,
+             done, all);
+    snprintf(line, sizeof line, "%s%s", what, count);
+    /* A line that wraps could not be overwritten: the end of `what` goes first. */
+    int most = columns(STDERR_FILENO) - 1, room = most - (int)strlen(count);
+    if (room < (int)strlen(what))
+        snprintf(line, sizeof line, "%.*s%s", room > 0 ? room : 0, what, count);
+    fprintf(stderr, "\r\033[K%.*s", most, line);
 }
 
 void progress_end(struct progress *progress)

@@ -32,8 +32,9 @@ const char *colour(FILE *out, enum colour which);
 bool has_utf8(void);
 
 /*
- * "up: 100 of 256" on a terminal's standard error, overwritten by the next; nothing
- * elsewhere, and nothing before a second has passed.
+ * "up: 100 of 256", or "states: 100" where `all` is 0, on a terminal's standard error,
+ * overwritten by the next and cut to its width; nothing elsewhere, and nothing before a
+ * second has passed.
  */
 struct progress {
     cop_time begun_ns;

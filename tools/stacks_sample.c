@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -46,16 +47,26 @@ static bool has_name(uint32_t pid, const char *name)
            (strlen(name) >= 15 || strlen(comm) == strlen(name));
 }
 
+/* By any name that leads to the file. One whose file was replaced or removed since it was
+ * started is found by the name that it had: the kernel puts " (deleted)" behind that. */
 static bool has_exe(uint32_t pid, const char *exe)
 {
+    static const char deleted[] = " (deleted)";
+    const size_t behind = sizeof deleted - 1;
     char path[40], target[PATH_MAX];
+    struct stat running, wanted;
     snprintf(path, sizeof path, "/proc/%u/exe", (unsigned)pid);
     ssize_t length = readlink(path, target, sizeof target - 1);
     if (length <= 0)
         return false;
     target[length] = '\0';
+    if ((size_t)length > behind && strcmp(target + length - behind, deleted) == 0)
+        target[(size_t)length - behind] = '\0';
+    if (strchr(exe, '/') && strcmp(target, exe) == 0)
+        return true;
     if (strchr(exe, '/'))
-        return strcmp(target, exe) == 0;
+        return stat(path, &running) == 0 && stat(exe, &wanted) == 0 &&
+               running.st_dev == wanted.st_dev && running.st_ino == wanted.st_ino;
     const char *slash = strrchr(target, '/');
     return strcmp(slash ? slash + 1 : target, exe) == 0;
 }

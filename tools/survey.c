@@ -190,7 +190,7 @@ static int ask(struct client *client, const struct survey *survey,
     int error = ask_all(client, survey, &asker);
     /* After the probe: whom that found is in one of the two. */
     if (!error) {
-        error = client_roll(client, 0, survey->questions.timeout_ns, &roll);
+        error = client_roll(client, 0, survey->questions.timeout_ns + COP_SEC, &roll);
         if (error)
             asker_free(&asker);
     }

@@ -165,7 +165,8 @@ static bool hold(struct process *process, struct thread *thread, cop_time patien
         bool gone = errno == ESRCH || strchr("ZX", state_of(process->pid, thread->id));
         miss(process, thread,
              gone ? "it has ended meanwhile"
-                  : "permission denied: it is another user's, or is traced already");
+                  : "permission denied: it is another user's, may more than we may, "
+                    "or is traced already");
         return gone;
     }
     if (ptrace(PTRACE_INTERRUPT, thread->id, NULL, NULL) == 0)

@@ -129,6 +129,14 @@ bad 2 'Is a directory' $model --contention "$scratch"
 printf 'pattern,n,latency_ns\npairs,2,x\n' >"$scratch/latencies"
 bad 2 'latencies: line 2: expected a row' $model --contention "$scratch/latencies"
 bad 2 'there are no rows' $model --contention /dev/null
+# What would not be looked at is not taken.
+bad 2 '--seeds goes with --swarm only' coppice sim --seeds 5
+bad 2 '--lies goes with --swarm only' coppice sim --lies
+bad 2 '--seed does not go with --swarm; one seed is --seeds S..S' coppice sim --swarm --seed 5
+bad 2 '--script does not go with --swarm' coppice sim --swarm --script "$scratch/none"
+bad 2 '--nodes does not go with --script' coppice sim --script /dev/null -n 4
+bad 2 'cannot read /: Is a directory' coppice sim --script /
+bad 2 'sim: net must be constant' coppice sim --net x
 for command in ps down probe 'kill n0' 'restart n0' view join 'leave n0' 'report n0'; do
     bad 3 "there is no cluster 'default'" coppice $command
     bad 3 "there is no cluster 'nope'" coppice $command --name nope
@@ -300,6 +308,13 @@ bad 2 "there is no member '4'" coppice kill 4
 bad 2 'is not closed' coppice kill 'n[0-1'
 bad 2 "there is no group 'all'" coppice kill @all
 bad 2 'kill: ' coppice kill ''
+# Nobody is a mistake, not a success.
+for command in kill restart leave report drain ps 'ps --stats'; do
+    bad 2 "${command%% *}: '!n[0-3]' is nobody" coppice $command '!n[0-3]'
+    bad 2 "${command%% *}: 'n1' with what follows is nobody" coppice $command n1 '!n1'
+done
+bad 2 "exec: 'n0!n0' is nobody" coppice exec -w 'n0!n0' -- true
+bad 4 "if it is dead or has left, type: coppice restart n2" coppice join --as n2
 bad 2 "there is no member 'x'" coppice restart x
 bad 2 "there is no member 'x'" coppice ps x
 bad 2 "there is no member 'x'" coppice probe --from x
@@ -322,6 +337,14 @@ probe_says 3 n2
 restarted() { coppice restart n2 2>/dev/null; }
 until_true restarted
 probe_says 4 ""
+expect 0 coppice down
+# Everybody is dead: what there was, and what to do.
+expect 0 coppice up -n 3
+expect 0 coppice kill n[0-2]
+for command in view events probe agree 'bcast x' 'exec -- true' 'group list' 'drain n0' 'top --once' join; do
+    bad 3 "no member of 'default' lives (see: coppice ps --name default); end it with: coppice down" \
+        coppice $command
+done
 expect 0 coppice down
 # Output that cannot be written is not a success.
 if [ -w /dev/full ]; then

@@ -58,6 +58,10 @@ expect 0 coppice report n1 --why "it is stopped"
 until_true has "$scratch/log" what=removed member=n1 from=n2
 kill "$follower"
 wait "$follower" || [ $? = 143 ] || die "the follower ended by itself: $(cat "$scratch/said")"
+# Who follows ends when nobody reads it any more, also if nothing happens.
+for command in 'view --watch' 'events --follow'; do
+    timeout 20 bash -c "'$COPPICE' $command | head -1" >/dev/null || die "'$command | head -1' goes on"
+done
 
 # Only 64 are kept, and who reads says what is missing.
 expect 0 coppice kill n1 --signal CONT

@@ -69,6 +69,13 @@ expect 0 coppice exec --limit 20 -w n[1-2] -- seq 1000
 [ "$out" = $'-- n[1-2] (2)\n1\n2\n3\n4\n5\n6\n7\n8\n9\n10' ] || die "$out"
 grep -q 'n\[1-2\]: standard output is cut off after 20 of 3893 bytes' <<<"$err" || die "$err"
 
+# ---- on a terminal: how far it is, in one line, which is no longer than the terminal is wide ----
+if command -v script >/dev/null; then
+    TERM=xterm script -qec "stty cols 30; '$COPPICE' exec -w n[0,2,4,6] -- sleep 1.6" /dev/null \
+        </dev/null | tr '\r' '\n' | sed 's/\x1b\[K//' | grep waiting | sort -u >"$scratch/shown"
+    [ "$(cat "$scratch/shown")" = 'exec, waiting for n[0: 0 of 4' ] || die "$(cat -v "$scratch/shown")"
+fi
+
 # ---- streams ----
 expect 0 coppice exec -l -- sh -c 'echo a; echo b >&2; printf c'
 [ "$(sort <<<"$out" | head -3)" = $'n0: a\nn0: c\nn1: a' ] || die "$out"

@@ -19,6 +19,8 @@ expect 0 coppice exec -w '@web,!@db,!n[0-2],n8' -- echo x
 [ "$out" = $'-- n[3,5,8] (3)\nx' ] || die "$out"
 expect 0 coppice exec -w '!@both' -- echo x
 [ "$out" = $'-- n[2,4,6] (3)\nx' ] || die "$out"
+expect 0 coppice exec -w '@web!n[0-2]!@db' -- echo x
+[ "$out" = $'-- n[3,5] (2)\nx' ] || die "$out"
 expect 0 coppice exec --agent "$XDG_RUNTIME_DIR/coppice/default/c6.sock" -w '@db' -- echo x
 [ "$out" = $'-- n[7-8] (2)\nx' ] || die "$out"
 expect 0 coppice ps @db

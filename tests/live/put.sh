@@ -35,7 +35,7 @@ rm -f "$files"/*
 # ---- who cannot write says why; those below it have the file ----
 mkdir "$files/f-n1"
 expect 1 coppice put "$scratch/source" "$files/f-%m"
-grep -q "^n1 (1): cannot name $files/f-n1: Is a directory" <<<"$err" || die "$err"
+grep -qxF "n1 (1): a folder is not replaced (DEST/ puts the file into it): $files/f-n1" <<<"$err" || die "$err"
 rmdir "$files/f-n1"
 have 14
 rm -f "$files"/*

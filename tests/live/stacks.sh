@@ -87,6 +87,22 @@ expect 0 coppice stacks --exe "$scratch/victim"
 [ "$(grep -c 'outer_work' <<<"$out")" = 1 ] || die "$out"
 grep -qE "spin_for_ever  2 $host:\[" <<<"$out" || die "$out"
 grep -qE "wait_for_ever  1 $host:$waiting" <<<"$out" || die "$out"
+# By any name of the program: from here, and through a link; there, agents are elsewhere.
+ln -s "$scratch" "$scratch/by-link"
+for path in ./victim ././/victim by-link/victim "$scratch/by-link/victim"; do
+    cd "$scratch"
+    expect 0 coppice stacks --exe "$path" --pid "$waiting"
+    cd - >/dev/null
+    grep -qE "  1 $host:$waiting\$" <<<"$out" || die "--exe $path: $out"
+done
+expect 1 coppice stacks --exe "$scratch/by-link/other"
+# One whose program was replaced or removed since has the name that it was started by.
+cp "$scratch/victim" "$scratch/rebuilt"
+start rebuilt wait
+rm "$scratch/rebuilt"
+expect 0 coppice stacks --exe "$scratch/rebuilt"
+grep -qE "  1 $host:$pid\$" <<<"$out" || die "$out"
+expect 0 coppice stacks --exe rebuilt
 expect 0 coppice stacks --exe victim --pid "$waiting,$spinning"
 grep -qE "spin_for_ever  1 $host:$spinning" <<<"$out" || die "$out"
 

@@ -248,6 +248,8 @@ static void expand(void **state)
     check_expand(&groups, "@web", "n[0-3,5],db1");
     check_expand(&groups, "n9,@web,!n3", "n9,n[0-3,5],db1,!n3");
     check_expand(&groups, "!@web", "!n[0-3,5],!db1");
+    check_expand(&groups, "@web!n3", "n[0-3,5],db1!n3");
+    check_expand(&groups, "n9!@web!n4", "n9!n[0-3,5],!db1!n4");
     check_expand(&groups, "@other", NULL);
     check_expand(&groups, "@gone", NULL);
     check_expand(&groups, "@", NULL);
