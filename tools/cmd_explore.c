@@ -294,7 +294,13 @@ static int run(const struct options *options)
         print_json(options, &total, NULL);
     else
         print_text(&total);
-    return EXIT_DONE;
+    if (total.exhausted)
+        return EXIT_DONE;
+    /* Nothing is said of what was not seen, and nobody may take it for seen. */
+    return fail(EXIT_FAILED, "explore: not all was seen: there is more %s",
+                total.memory_bytes > options->memory_mib << 20
+                    ? "than --memory has room for"
+                    : "behind --depth");
 }
 
 int cmd_explore(int argc, char **argv)
@@ -355,7 +361,7 @@ int cmd_explore(int argc, char **argv)
             "Tries every order of deliveries and every crash, also in the middle of a\n"
             "step, in a cluster of a few nodes. Prints the shortest schedule that "
             "violates\n"
-            "a property, and exits with 1 then.",
+            "a property, and exits with 1 then, and if it could not see all.",
         .options = table,
     };
     int code;

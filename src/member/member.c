@@ -114,6 +114,37 @@ static void mind_leaving(struct cop_node *node)
     cop__emit_complete(node, member->leave_token, COP_ETIMEDOUT, NULL);
 }
 
+/* V9: of the death of somebody whom no view that I have installed has I would not hear. */
+static void watch_proposer(struct cop_node *node, cop_id proposer)
+{
+    struct cop__member *member = cop__member(node);
+    bool is_new = proposer != COP_ID_NONE && proposer != node->self &&
+                  cop_view_rank(node->view, proposer) == COP_RANK_NONE;
+    cop_id awaited = is_new ? proposer : COP_ID_NONE;
+    if (awaited == member->awaited)
+        return;
+    if (member->awaited != COP_ID_NONE)
+        cop__unwatch(node, member->awaited);
+    if (awaited != COP_ID_NONE)
+        cop__watch(node, awaited);
+    member->awaited = awaited;
+}
+
+/*
+ * Who joins waits for others, but for one case: a view that somebody has installed has it, and all
+ * who were there before leave. It cannot install that itself after it has acknowledged a later one
+ * (V8), and none of them proposes while there is somebody who stays (V9).
+ */
+static void look_outside(struct cop_node *node)
+{
+    cop__member_ask_around(node);
+    cop__member_ask_to_join(node);
+    if (cop__member(node)->phase == PHASE_JOINING &&
+        cop_view_has(cop__member(node)->base, node->self, node->incarnation) &&
+        cop__member_proposer(node) == node->self)
+        cop__member_lead(node);
+}
+
 static void look(struct cop_node *node)
 {
     struct cop__member *member = cop__member(node);
@@ -124,8 +155,7 @@ static void look(struct cop_node *node)
     if (member->phase == PHASE_OUT)
         return;
     if (member->phase == PHASE_JOINING) {
-        cop__member_ask_around(node);
-        cop__member_ask_to_join(node);
+        look_outside(node);
         return;
     }
     mind_leaving(node);
@@ -136,6 +166,7 @@ static void look(struct cop_node *node)
     mind_degraded(node);
     tell_suspects(node);
     cop_id proposer = cop__member_proposer(node);
+    watch_proposer(node, proposer);
     cop__member_report(node, proposer);
     cop__drain_mind(node, proposer);
     if (proposer == node->self) {
@@ -282,7 +313,7 @@ static void start(struct cop_node *node)
     cop__timer_init(&member->timer.timer);
     member->base = cop_view_ref(node->view);
     member->highest = cop_view_epoch(node->view);
-    member->reported_to = member->target = COP_ID_NONE;
+    member->reported_to = member->target = member->awaited = COP_ID_NONE;
     member->phase = cop_view_has(node->view, node->self, node->incarnation)
                         ? PHASE_MEMBER
                         : PHASE_JOINING;

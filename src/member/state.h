@@ -91,6 +91,7 @@ struct cop__member {
     cop_time gather_until; /* nor before this, while somebody who joins is not ready */
     uint32_t failures;     /* proposals of mine that failed in a row */
     struct cop_ranks verifying; /* before me in line, said to be gone: watched */
+    cop_id awaited; /* who is to propose, if no view here has it: watched; or NONE */
 
     struct cop_ranks dirty; /* of whom I have something to report */
     cop_id reported_to;     /* to whom all that I know was reported */

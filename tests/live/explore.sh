@@ -16,3 +16,9 @@ done
 # And what it does not know it does not explore.
 expect 2 coppice explore --protocol calls
 grep -q "unknown protocol 'calls'" <<<"$err" || die "$err"
+
+# What was not seen is not said to be right.
+expect 1 coppice explore --protocol probe --nodes 4 --crashes 1 --shape chain --depth 3
+grep -q "not exhausted" <<<"$out" && grep -q "behind --depth" <<<"$err" || die "$out$err"
+expect 1 coppice explore --protocol probe --nodes 4 --crashes 2 --shape chain --memory 1
+grep -q "than --memory" <<<"$err" || die "$out$err"

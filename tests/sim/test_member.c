@@ -716,6 +716,35 @@ static void test_most_come_back_at_once(void **state)
     run(text);
 }
 
+/* 1 has to acknowledge what brings 3 and proposes itself in one moment; so 3 is in a view of
+ * 0's, and cannot install it. */
+#define ALL_LEAVE                                                                      \
+    "nodes 4\nshape flat\nseed 1\nviews none\nstart 3\nnet constant 10us\n"            \
+    "at 0ns leave 2\nat 0ns join\nat 860us pause 1\nat 8ms leave 0\nat 12ms leave 1\n" \
+    "at 100ms resume 1\nliveness\n"
+
+/* V9: it is the only one who stays, so it proposes. */
+static void test_all_leave_while_one_joins(void **state)
+{
+    (void)state;
+    run(ALL_LEAVE);
+    assert_true(has(3));
+    assert_int_equal(cop_view_size(look.view), 1);
+}
+
+/* V9: and if it dies, whoever waits for it finds out, though no view there has it. */
+static void test_the_one_who_would_stay_dies(void **state)
+{
+    (void)state;
+    for (unsigned joiner = 5; joiner <= 45; joiner += 10)
+        for (unsigned root = 15; root <= 105; root += 10) {
+            char text[400];
+            snprintf(text, sizeof text, ALL_LEAVE "at %uus crash 3\nat %uus crash 0\n",
+                     100000 + joiner, 100000 + root);
+            run(text);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -748,6 +777,8 @@ int main(void)
         cmocka_unit_test(test_swarm),
         cmocka_unit_test(test_swarm_with_lies),
         cmocka_unit_test(test_most_come_back_at_once),
+        cmocka_unit_test(test_all_leave_while_one_joins),
+        cmocka_unit_test(test_the_one_who_would_stay_dies),
     };
     return cmocka_run_group_tests(tests, NULL, forget_view);
 }
