@@ -99,8 +99,9 @@ int COP_Comm_is_revoked(MPI_Comm comm, int *flag);
  *   COP_ELOST     a process of it has failed, which was not acknowledged here
  *   COP_EABORTED  it was revoked
  *   COP_EREMOVED  the others hold this process to be dead, and have gone on without it
- * Requests that are complete are MPI_REQUEST_NULL then (persistent ones: inactive); the others are
- * still there. What these receive into must not be used for anything else, for it may still come.
+ * unless all are complete by then. Requests that are complete are MPI_REQUEST_NULL (persistent ones:
+ * inactive); the others are still there. What these receive into must not be used for anything else,
+ * for it may still come.
  */
 int COP_Comm_waitall(MPI_Comm comm, int count, MPI_Request *requests);
 

@@ -65,12 +65,16 @@ static int check_news(const struct cop__attached *at)
     return cop__job_check_in();
 }
 
-/* MPI_Testall leaves all requests as they are unless all are complete. */
-static void take_complete(int count, MPI_Request *requests)
+/* MPI_Testall leaves all requests as they are unless all are complete. True: by now they are. */
+static bool take_complete(int count, MPI_Request *requests)
 {
-    int is_done;
-    for (int i = 0; i < count; i++)
+    bool are_all = true;
+    for (int i = 0; i < count; i++) {
+        int is_done = 0;
         MPI_Test(&requests[i], &is_done, MPI_STATUS_IGNORE);
+        are_all = are_all && is_done;
+    }
+    return are_all;
 }
 
 int COP_Comm_waitall(MPI_Comm comm, int count, MPI_Request *requests)
@@ -89,10 +93,9 @@ int COP_Comm_waitall(MPI_Comm comm, int count, MPI_Request *requests)
         if (is_done)
             return 0;
         error = check_news(at);
-        if (error) {
-            take_complete(count, requests);
-            return error;
-        }
+        /* Who waited for the last of them would not know from an error that it has come. */
+        if (error)
+            return take_complete(count, requests) ? 0 : error;
         sched_yield();
     }
 }

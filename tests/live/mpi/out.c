@@ -8,6 +8,7 @@
 
 #include <coppice/coppice.h>
 #include <dlfcn.h>
+#include <unistd.h>
 
 typedef int starter(const struct cop_settings *, struct cop_run **, char *, size_t);
 
@@ -25,13 +26,20 @@ int cop_start_thread(const struct cop_settings *settings, struct cop_run **out,
     return real(settings, out, why, size);
 }
 
-/* MPI's own, with a death in it. */
+/* MPI's own, with a death in it, of which rank 1 hears no more. */
 int MPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *out)
 {
-    if (me == 1)
+    int word = 0;
+    if (me == 1) {
         must(cop_stop(*run));
-    if (me == 2)
+        while (cop_state(*run) != COP_RUN_OVER)
+            usleep(1000);
+        must_mpi(MPI_Send(&word, 1, MPI_INT, 2, 0, MPI_COMM_WORLD));
+    }
+    if (me == 2) {
+        must_mpi(MPI_Recv(&word, 1, MPI_INT, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
         raise(SIGKILL);
+    }
     return PMPI_Comm_create_group(comm, group, tag, out);
 }
 
