@@ -173,7 +173,7 @@ for _ in 1 2 3 4 5 6 7 8; do
     got=0
     said=$(coppice stacks --name brief 2>&1 >/dev/null) || got=$?
     [ $got -le 1 ] || die "exit $got: $said"
-    said=$(grep -vE 'no process on this host matches|nobody who matches could be looked at|stacks: [^:]*:[0-9]+: ' <<<"$said" || true)
+    said=$(grep -vE 'no process on (this host|these hosts) matches|nobody who matches could be looked at|stacks: [^:]*:[0-9]+: ' <<<"$said" || true)
     [ -z "$said" ] || die "$said"
 done
 : >"$scratch/enough"

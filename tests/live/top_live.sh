@@ -116,7 +116,7 @@ kill "$longer"
 wait "$longer" 2>/dev/null || true
 coppice kill --signal CONT "$root"
 expect 1 coppice stacks --cluster default --name nosuchprocess
-grep -q 'nobody who matches' <<<"$err" || die "$err"
+grep -q 'no process on these hosts matches' <<<"$err" || die "$err"
 expect 2 coppice stacks --cluster default --pid 1 --sample
 coppice down
 coppice up -n 3 --quorum fixed >/dev/null
