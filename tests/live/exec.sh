@@ -71,9 +71,15 @@ grep -q 'n\[1-2\]: standard output is cut off after 20 of 3893 bytes' <<<"$err" 
 
 # ---- on a terminal: how far it is, in one line, which is no longer than the terminal is wide ----
 if command -v script >/dev/null; then
-    TERM=xterm script -qec "stty cols 30; '$COPPICE' exec -w n[0,2,4,6] -- sleep 1.6" /dev/null \
-        </dev/null | tr '\r' '\n' | sed 's/\x1b\[K//' | grep waiting | sort -u >"$scratch/shown"
-    [ "$(cat "$scratch/shown")" = 'exec, waiting for n[0: 0 of 4' ] || die "$(cat -v "$scratch/shown")"
+    wait_for="until [ -e $scratch/seen ]; do sleep 0.1; done"
+    TERM=xterm script -qfec "stty cols 30; '$COPPICE' exec -w n[0,2,4,6] -- sh -c '$wait_for'" /dev/null \
+        </dev/null >"$scratch/terminal" &
+    terminal=$!
+    until_true grep -q 'waiting for n\[0: 0 of 4' "$scratch/terminal"
+    : >"$scratch/seen"
+    wait "$terminal"
+    tr '\r' '\n' <"$scratch/terminal" | sed 's/\x1b\[K//' | grep waiting >"$scratch/shown"
+    ! grep -qE '.{30}' "$scratch/shown" || die "$(cat -v "$scratch/shown")"
 fi
 
 # ---- streams ----
