@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coll/bulk.h"
 #include "coll/state.h"
+#include "member/member.h"
 
 #include <stdlib.h>
 
@@ -387,6 +388,14 @@ static void take_call(struct cop_node *node, const struct cop__msg_call *message
     start(node, call);
 }
 
+/* K2: who calls may have a view that I have yet to get; what I do not know may be in it. False:
+ * it has none, or was waited for. */
+COP__COLD static bool hold_early(struct cop_node *node, const struct cop_frame *frame)
+{
+    return cop__has_views(node) && frame->header.epoch > cop_view_epoch(node->view) &&
+           cop__member_hold(node, frame);
+}
+
 void cop__on_call(struct cop_node *node, const struct cop_frame *frame)
 {
     struct cop__msg_call message;
@@ -410,6 +419,8 @@ void cop__on_call(struct cop_node *node, const struct cop_frame *frame)
         cop__fail(node, error);
     else if (error == COP_EMALFORMED)
         COP__COUNT(node, ignored_malformed);
+    else if ((error == COP_ESTATE || error == COP_ELOST) && hold_early(node, frame))
+        error = COP_EAGAIN;
     else if (error && error != COP_EAGAIN)
         refuse(node, &message, sender, error);
     else if (!error)
@@ -537,6 +548,8 @@ void cop__on_cancel(struct cop_node *node, const struct cop_frame *frame)
     }
     struct cop__call *call =
         find(node, message.root, message.incarnation, message.number);
+    if (!call && hold_early(node, frame))
+        return; /* so may be the call itself */
     if (!call || call->parent != frame->header.sender) {
         COP__COUNT(node, ignored_unasked);
         return;

@@ -473,6 +473,24 @@ static void test_over_a_view_that_changes(void **state)
              "at 20ms restart 3\nat 40ms crash 3\nat 50ms report 0 about 3\n");
 }
 
+/* K2: the root says last to 3 that there is a view without 5, which who calls has by then. */
+static void test_a_call_ahead_of_its_view(void **state)
+{
+    static const char text[] =
+        "nodes 6\nshape flat\nviews majority\nflags codec\nnet constant 10us\n"
+        "at 10ms crash 5\nat 10035us slow 0 > 3 5ms\n"
+        "at 11ms bcast 1 token 1 timeout 10s service-time 1s plain\n";
+    /* Taken back while 3 holds it: nobody waits for its service, which never answers. */
+    static const char taken_back[] =
+        "nodes 6\nshape flat\nviews majority\nflags codec\nnet constant 10us\n"
+        "at 10ms crash 5\nat 10035us slow 0 > 3 5ms\nat 10035us slow 3 > 1 1ms\n"
+        "at 11ms bcast 1 token 1 timeout 10s service-time 100s mischief 1 plain\n"
+        "at 11200us abort 1 1\n";
+    (void)state;
+    assert_int_equal(run_text(text).answered, 5);
+    assert_true(run_text(taken_back).virtual_ns < 50 * COP_SEC);
+}
+
 /* Who has not been let in has nobody to call. */
 static void test_before_it_is_a_member(void **state)
 {
@@ -502,6 +520,7 @@ int main(void)
         cmocka_unit_test(test_every_order),
         cmocka_unit_test(test_every_order_of_views),
         cmocka_unit_test(test_over_a_view_that_changes),
+        cmocka_unit_test(test_a_call_ahead_of_its_view),
         cmocka_unit_test(test_before_it_is_a_member),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
