@@ -21,6 +21,7 @@
 #define VICTIM 1u
 /* Waves before the kill; and how far back-ends may be ahead, so that a new wave is soon out. */
 #define WAVES_BEFORE 20u
+#define WAVES_AT_REST_MAX 1000u
 #define WINDOW 4u
 /* Of a stream to which back-ends give one packet for each that comes down. */
 #define ANSWERED (3u + CHORUS_ANSWER)
@@ -34,6 +35,7 @@ struct watch {
     pthread_cond_t changed;
     /* With the mutex. */
     uint64_t wave; /* the last that was complete */
+    uint64_t last; /* the last of all */
     uint64_t
         after; /* a complete one from here on was given after the kill; 0: no kill yet */
     cop_time whole_ns;
@@ -56,6 +58,8 @@ static void on_told(void *context, struct cop_run *run, uint64_t stream,
     pthread_mutex_lock(&watch->mutex);
     if (event->kind == COP_STREAM_CLOSED)
         watch->status = event->status ? event->status : COP_ESTATE;
+    if (event->kind == COP_STREAM_OUTPUT && event->wave > watch->last)
+        watch->last = event->wave;
     if (event->kind == COP_STREAM_OUTPUT && event->complete) {
         watch->wave = event->wave;
         if (watch->after != 0 && event->wave >= watch->after && watch->whole_ns == 0)
@@ -65,24 +69,38 @@ static void on_told(void *context, struct cop_run *run, uint64_t stream,
     pthread_mutex_unlock(&watch->mutex);
 }
 
-/* Until so many waves are out, or (0) until it is whole again. */
-static int wait_for(struct watch *watch, uint64_t wave)
+static bool is_whole(const struct watch *watch, uint64_t ignored)
+{
+    (void)ignored;
+    return watch->whole_ns != 0;
+}
+static bool has_wave(const struct watch *watch, uint64_t wave)
+{
+    return watch->wave >= wave;
+}
+static bool has_any(const struct watch *watch, uint64_t wave)
+{
+    return watch->last >= wave;
+}
+
+static int wait_until(struct watch *watch,
+                      bool (*is_there)(const struct watch *, uint64_t), uint64_t wave)
 {
     struct timespec until;
     int late = 0;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += PATIENCE_S;
     pthread_mutex_lock(&watch->mutex);
-    while (watch->status == 0 && late == 0 &&
-           (wave ? watch->wave < wave : watch->whole_ns == 0))
+    while (watch->status == 0 && late == 0 && !is_there(watch, wave))
         late = pthread_cond_timedwait(&watch->changed, &watch->mutex, &until);
     int status = late ? COP_ETIMEDOUT : watch->status;
-    uint64_t last = watch->wave;
+    uint64_t complete = watch->wave, last = watch->last;
     pthread_mutex_unlock(&watch->mutex);
-    return status
-               ? fail(EXIT_FAILED, "bench: the stream ended after wave %" PRIu64 ": %s",
-                      last, cop_strerror(status))
-               : 0;
+    return status ? fail(EXIT_FAILED,
+                         "bench: the stream ended after wave %" PRIu64
+                         ", the last complete one was %" PRIu64 ": %s",
+                         last, complete, cop_strerror(status))
+                  : 0;
 }
 
 /* One packet down, which all answer. Loaded: they need none. */
@@ -95,16 +113,33 @@ static int ask_all(struct watch *watch)
                  : 0;
 }
 
+static bool was_complete(struct watch *watch, uint64_t wave)
+{
+    pthread_mutex_lock(&watch->mutex);
+    bool was = watch->wave == wave;
+    pthread_mutex_unlock(&watch->mutex);
+    return was;
+}
+
+/*
+ * Each question makes one wave. The first may go by without those who come late to the stream (T13);
+ * no more is asked for it, for nobody would answer twice.
+ */
 static int warm_up(struct watch *watch)
 {
     int code = 0;
-    for (uint64_t wave = 1; watch->at_rest && wave <= WAVES_BEFORE && code == 0;
-         wave++) {
+    if (!watch->at_rest)
+        return wait_until(watch, has_wave, WAVES_BEFORE);
+    for (uint64_t asked = 1, complete = 0; complete < WAVES_BEFORE && code == 0;
+         asked++) {
+        if (asked > WAVES_AT_REST_MAX)
+            return fail(EXIT_FAILED, "bench: waves are not complete");
         code = ask_all(watch);
         if (code == 0)
-            code = wait_for(watch, wave);
+            code = wait_until(watch, has_any, asked);
+        complete = was_complete(watch, asked) ? complete + 1 : 0;
     }
-    return code ? code : wait_for(watch, WAVES_BEFORE);
+    return code;
 }
 
 /* What was given is looked at between the kill and the end of the process, which others may have
@@ -173,10 +208,10 @@ static int run_kill(struct watch *watch, uint32_t k, double *parts, bool *is_mea
     if (code == 0)
         code = strike(watch, 2 * k + 1, &at);
     if (code == 0)
-        code = wait_for(watch, 0);
+        code = wait_until(watch, is_whole, 0);
     /* Each orphan notes its times before it answers; or when it gets credit, a few waves later. */
     if (code == 0 && !watch->at_rest)
-        code = wait_for(watch, watch->after + WAVES_BEFORE);
+        code = wait_until(watch, has_wave, watch->after + WAVES_BEFORE);
     *is_measured = code == 0 && read_parts(watch, k, at, parts);
     return code;
 }
