@@ -235,7 +235,7 @@ static int time_floor(const struct bench *bench, double *median)
         .kind = FLOOR_BLOCKING,
         .transport = config->tcp ? FLOOR_TCP : FLOOR_UNIX,
         .n = config->n - config->killed,
-        .k = 2,
+        .k = config->arity ? config->arity : 2,
         .bytes = bench->bytes,
         .repetitions = FLOOR_TURNS,
         .warm_up = 10,
@@ -342,10 +342,12 @@ int bench_agree(const struct agree_config *config, struct progress *progress,
                 struct agree_result *out)
 {
     struct bench bench = {.config = config, .bytes = FLOOR_BYTES};
-    char name[32];
+    char name[32], shape[32] = "knomial:2";
+    if (config->arity)
+        snprintf(shape, sizeof shape, "kary:%" PRIu32, config->arity);
     snprintf(name, sizeof name, "bench-%d", (int)getpid());
     const struct keeper_config keeper = {.n = config->n,
-                                         .shape = "knomial:2",
+                                         .shape = shape,
                                          .quorum = "majority",
                                          .tcp = config->tcp,
                                          .insecure = true,

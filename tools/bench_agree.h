@@ -30,6 +30,7 @@ struct agree_config {
     uint32_t sets, operations, warm_up; /* so many sets of so many */
     uint32_t pairs; /* each set in so many pieces, at most one for each operation */
     uint32_t skew_ms;
+    uint32_t arity; /* of a k-ary tree; 0: a binomial one */
     struct agree_variant variants[AGREE_VARIANTS_MAX]; /* the first is the baseline */
     uint32_t variant_count;
 };

@@ -14,7 +14,7 @@
 
 struct options {
     const char *sizes, *kills, *algorithms, *transport;
-    uint64_t sets, operations, pairs, warm_up, skew_ms;
+    uint64_t sets, operations, pairs, warm_up, skew_ms, arity;
     bool as_json;
 };
 
@@ -29,9 +29,12 @@ static const char *variant_name(const struct agree_variant *variant, char out[40
 
 static void print_head(const struct options *options, bool tcp)
 {
-    printf("agreements, binomial tree, %s: medians of %" PRIu64 " sets of %" PRIu64
+    char tree[40] = "binomial tree";
+    if (options->arity)
+        snprintf(tree, sizeof tree, "kary:%" PRIu64, options->arity);
+    printf("agreements, %s, %s: medians of %" PRIu64 " sets of %" PRIu64
            ", with the interval that holds them in 99 %%\n\n",
-           tcp ? "TCP" : "Unix sockets", options->sets, options->operations);
+           tree, tcp ? "TCP" : "Unix sockets", options->sets, options->operations);
     printf("%s%5s %6s  %-18s %9s  %-26s %-22s %-22s %-20s%s\n", colour(stdout, BOLD),
            "n", "killed", "algorithm", "messages", "one agreement", "/ allreduce",
            "in pairs", "/ floor", colour(stdout, PLAIN));
@@ -80,6 +83,7 @@ static void print_json(const struct agree_config *config,
     json_put_u64(&json, "operations", config->operations);
     json_put_u64(&json, "pairs", config->pairs);
     json_put_u64(&json, "skew_ms", config->skew_ms);
+    json_put_u64(&json, "arity", config->arity);
     json_put_double(&json, "messages", measured->messages, 3);
     bench_put_summary(&json, "agree_ns", &measured->ns, 0);
     bench_put_summary(&json, "floor_ns", &result->floor_ns, 0);
@@ -173,7 +177,8 @@ static int run(const struct options *options)
                                           .operations = (uint32_t)options->operations,
                                           .pairs = (uint32_t)pairs,
                                           .warm_up = (uint32_t)options->warm_up,
-                                          .skew_ms = (uint32_t)options->skew_ms};
+                                          .skew_ms = (uint32_t)options->skew_ms,
+                                          .arity = (uint32_t)options->arity};
             if (config.killed + 2 > config.n)
                 return fail(EXIT_USAGE,
                             "bench: of %" PRIu32 " not %" PRIu32
@@ -205,6 +210,8 @@ int cmd_bench_agree(int argc, char **argv)
          0},
         {0, "skew", "MS", "each waits before each call, by chance, at most so long",
          ARGS_NUMBER, &got.skew_ms, 0, 60000},
+        {0, "arity", "K", "of a k-ary tree, instead of the binomial one", ARGS_NUMBER,
+         &got.arity, 2, FLOOR_K_MAX},
         {0, "sets", "S", "how often everybody has a turn: 20", ARGS_NUMBER, &got.sets,
          1, BENCH_ROUNDS_MAX},
         {0, "operations", "K", "agreements in each turn: 200", ARGS_NUMBER,
@@ -223,8 +230,8 @@ int cmd_bench_agree(int argc, char **argv)
         .name = "bench agree",
         .usage = "[options]",
         .text =
-            "Measures agreements of a private cluster, in a binomial tree, turn by "
-            "turn\n"
+            "Measures agreements of a private cluster, in a binomial or a k-ary tree, "
+            "turn by turn\n"
             "with an allreduce of our own, which tolerates no failure, and with bare "
             "C\n"
             "that moves as many messages. With --killed the agreements are those of a\n"
