@@ -36,6 +36,7 @@ struct watch {
     /* With the mutex. */
     uint64_t wave; /* the last that was complete */
     uint64_t last; /* the last of all */
+    uint64_t told; /* how often something was */
     uint64_t
         after; /* a complete one from here on was given after the kill; 0: no kill yet */
     cop_time whole_ns;
@@ -56,6 +57,7 @@ static void on_told(void *context, struct cop_run *run, uint64_t stream,
     struct watch *watch = context;
     (void)run, (void)stream;
     pthread_mutex_lock(&watch->mutex);
+    watch->told++;
     if (event->kind == COP_STREAM_CLOSED)
         watch->status = event->status ? event->status : COP_ESTATE;
     if (event->kind == COP_STREAM_OUTPUT && event->wave > watch->last)
@@ -83,6 +85,11 @@ static bool has_any(const struct watch *watch, uint64_t wave)
     return watch->last >= wave;
 }
 
+static bool has_news(const struct watch *watch, uint64_t told)
+{
+    return watch->told > told;
+}
+
 static int wait_until(struct watch *watch,
                       bool (*is_there)(const struct watch *, uint64_t), uint64_t wave)
 {
@@ -106,9 +113,18 @@ static int wait_until(struct watch *watch,
 /* One packet down, which all answer. Loaded: they need none. */
 static int ask_all(struct watch *watch)
 {
-    if (!watch->at_rest)
-        return 0;
-    int error = cop_stream_multicast(watch->chorus.run, ANSWERED, "", 1);
+    int error = watch->at_rest ? COP_EAGAIN : 0, code = 0;
+    while (error == COP_EAGAIN && code == 0) {
+        pthread_mutex_lock(&watch->mutex);
+        uint64_t told = watch->told;
+        pthread_mutex_unlock(&watch->mutex);
+        error = cop_stream_multicast(watch->chorus.run, ANSWERED, "", 1);
+        /* Those who came late have yet to say what they have. */
+        if (error == COP_EAGAIN)
+            code = wait_until(watch, has_news, told);
+    }
+    if (code)
+        return code;
     return error ? fail(EXIT_FAILED, "bench: no packet down: %s", cop_strerror(error))
                  : 0;
 }

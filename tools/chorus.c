@@ -119,6 +119,7 @@ static int start(struct chorus *chorus, bool is_alone, struct cop_run **out, cha
                                     .shape = config->shape,
                                     .detector = "connection",
                                     .patience_ns = 120 * COP_SEC,
+                                    .all_listen = true,
                                     .listen_fd = chorus->listeners[config->self],
                                     .key_file = config->key_file,
                                     .insecure = config->key_file == NULL,

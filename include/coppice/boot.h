@@ -78,7 +78,7 @@ const char *cop_boot_launcher(const struct cop_boot *boot);
 
 /*
  * Sets what the processes have agreed on (cluster, instance, addresses, count, self,
- * listen_fd, key_file), and where they are NULL what suits a job: shape "knomial:2", quorum
+ * listen_fd, key_file, all_listen), and where they are NULL what suits a job: shape "knomial:2", quorum
  * "none", detector "connection". The strings belong to `boot`, which must live until
  * cop_start has returned. The listening socket is given to the first who asks.
  */

@@ -192,6 +192,11 @@ struct cop_settings {
     /* Between processes of one host and user that are connected by Unix sockets, bulk is read
      * in the memory of whoever has it, where the system permits that; here it is not. */
     bool no_reads;
+
+    /* Whoever started this cluster has seen to it that all addresses are listened at before
+     * anybody begins, as cop_boot does: no member looks for all the others, which are n (n - 1)
+     * connections. */
+    bool all_listen;
 };
 
 /* ---- life ------------------------------------------------------------------------ */

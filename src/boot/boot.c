@@ -221,6 +221,7 @@ void cop_boot_settings(struct cop_boot *boot, struct cop_settings *settings)
     settings->self = boot->rank;
     settings->key_file = boot->key_file;
     settings->listen_fd = boot->listen_fd < 0 ? 0 : boot->listen_fd;
+    settings->all_listen = true; /* nobody says where before it does */
     boot->listen_fd = -1;
     if (settings->shape == NULL)
         settings->shape = "knomial:2";

@@ -287,7 +287,9 @@ int cop__gather_create(const struct cop__gather_config *config,
     gather->config = *config;
     gather->clock.context = gather;
     gather->missing = config->count;
-    found(gather, config->self);
+    for (cop_id id = 0; id < config->count; id++)
+        if (config->all_listen || id == config->self)
+            found(gather, id);
     gather->deadline = config->patience_ns > COP_TIME_NEVER - now
                            ? COP_TIME_NEVER
                            : now + config->patience_ns;

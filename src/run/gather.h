@@ -18,6 +18,7 @@ struct cop__gather_config {
     cop_id self; /* not looked for */
     int (*address)(void *context, cop_id id, struct cop__address *out);
     cop_time patience_ns;
+    bool all_listen; /* nobody has to be looked for */
     struct cop__tls
         *tls; /* what others have to prove themselves by; NULL: they need not */
     const struct cop_log *log;

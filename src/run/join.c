@@ -333,6 +333,7 @@ static int gather(struct cop_run *run)
         .self = run->settings.self,
         .address = address_of,
         .patience_ns = patience ? patience : PATIENCE,
+        .all_listen = run->settings.all_listen,
         .tls = run->tls,
         .log = &run->log,
         .done = on_gathered,

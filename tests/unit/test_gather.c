@@ -108,6 +108,29 @@ static bool is_closed(int end)
     return recv(end, &byte, 1, MSG_DONTWAIT) == 0;
 }
 
+/* Where all listen nobody is looked for, and nobody waits: nobody could be found here. */
+static void nobody_is_looked_for(void **state)
+{
+    struct world *world = *state;
+    uint32_t missing = UINT32_MAX;
+    struct cop__gather *gather;
+    struct cop__gather_config config = {.loop = &world->loop,
+                                        .count = 3,
+                                        .address = nowhere,
+                                        .patience_ns = 1000 * COP_SEC,
+                                        .all_listen = true,
+                                        .log = &world->log,
+                                        .done = on_done,
+                                        .context = &missing};
+    assert_int_equal(cop__gather_create(&config, &gather), 0);
+    while (missing == UINT32_MAX)
+        uv_run(&world->loop, UV_RUN_ONCE);
+    assert_int_equal(missing, 0);
+    int end = come(world, 0);
+    assert_heard(world, end);
+    close(end);
+}
+
 /* Who connects and says nothing takes no place from whoever has something to say. */
 static void the_silent_keep_nobody_out(void **state)
 {
@@ -176,6 +199,7 @@ static void others_are_not_believed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(nobody_is_looked_for),
         TEST(the_silent_keep_nobody_out),
         TEST(a_flood_is_not_looked_at),
         TEST(who_only_looks_is_no_flood),
