@@ -561,12 +561,29 @@ static const char about[] =
     "the swarm\n"
     "that does is cut down to a short script.";
 
+/* The same of options that other protocols have. */
+static int check_protocol(const struct args *args, const struct options *options)
+{
+    static const struct args_way one[] = {{"algorithm", "agree"},
+                                          {"keep-tree", "agree"},
+                                          {"root", "probe or coll"},
+                                          {"count", "probe, coll or agree"},
+                                          {"timeout", "probe or coll"},
+                                          {"outcome", "probe"},
+                                          {0}};
+    const struct args_way *other = args_first_astray(args, one, options->protocol);
+    if (other != NULL)
+        return fail(EXIT_USAGE, "sim: --%s is for --protocol %s, not for %s",
+                    other->name, other->ways, options->protocol);
+    return EXIT_DONE;
+}
+
 /* What would not be looked at is refused: who types it believes that it counts. */
 static int check_ways(const struct args *args, const struct options *options)
 {
     static const char swarm[] =
         " --swarm --protocol --algorithm --seeds --jobs --lies --json ";
-    static const char script[] = " --script --protocol --algorithm --trace --json ";
+    static const char script[] = " --script --trace --json ";
     static const char one[] =
         " --protocol --algorithm --keep-tree --nodes --seed --shape --net --root "
         "--count --timeout --outcome --crashes --trace --json ";
@@ -577,7 +594,8 @@ static int check_ways(const struct args *args, const struct options *options)
     if (options->swarm)
         return 0;
     if (options->script && (other = args_first_but(args, script)) != NULL)
-        return fail(EXIT_USAGE, "sim: --%s does not go with --script", other);
+        return fail(EXIT_USAGE,
+                    "sim: --%s does not go with --script, which has all of it", other);
     if (!options->script && (other = args_first_but(args, one)) != NULL)
         return fail(EXIT_USAGE, "sim: --%s goes with --swarm only", other);
     return 0;
@@ -595,6 +613,9 @@ static int check(const struct args *args, struct options *options)
                     "sim: unknown protocol '%s': there are probe, member, agree, coll "
                     "and stream",
                     options->protocol);
+    code = check_protocol(args, options);
+    if (code)
+        return code;
     if (is_stream(options) && !options->swarm && !options->script)
         return fail(EXIT_USAGE, "sim: --protocol stream needs --swarm; or write a "
                                 "script with a line 'stream sum waves 20'");
