@@ -115,15 +115,9 @@ void local_close(struct local *local)
     local->hosts = NULL;
 }
 
-int local_call(struct local *local, enum verb verb, const struct cop_buf *body,
-               cop_time timeout_ns, struct client_reply *out)
+/* What came of a call to the keeper: 0, or EXIT_FAILED after one line. */
+static int explain_keeper(const struct local *local, int error)
 {
-    if (local->hosts != NULL)
-        return fail(EXIT_USAGE, "cluster '%s' is on hosts, where this is not possible",
-                    local->dir.name);
-    int error = client_call(&local->keeper, verb, body, timeout_ns, out);
-    if (!error)
-        error = out->status;
     if (error == 0)
         return 0;
     if (error == COP_ETIMEDOUT)
@@ -134,6 +128,16 @@ int local_call(struct local *local, enum verb verb, const struct cop_buf *body,
                     local->dir.name);
     return fail(EXIT_FAILED, "the keeper of '%s': %s", local->dir.name,
                 cop_strerror(error));
+}
+
+int local_call(struct local *local, enum verb verb, const struct cop_buf *body,
+               cop_time timeout_ns, struct client_reply *out)
+{
+    if (local->hosts != NULL)
+        return fail(EXIT_USAGE, "cluster '%s' is on hosts, where this is not possible",
+                    local->dir.name);
+    int error = client_call(&local->keeper, verb, body, timeout_ns, out);
+    return explain_keeper(local, error ? error : out->status);
 }
 
 int local_list(struct local *local, struct list_reply *out)
@@ -456,6 +460,33 @@ const char *local_way_out(const struct local *local, char out[LOCAL_WAY_OUT_SIZE
     return out;
 }
 
+/* Why those that run are not in the view, and what to do: for what has no other reason, whoever
+ * lives and does not take the next view holds it up. */
+static void explain_waiting(const struct local *local, const char *names)
+{
+    char way_out[LOCAL_WAY_OUT_SIZE];
+    struct client client;
+    struct roll roll;
+    char *silent = NULL;
+    cop_id ignored;
+    if (local_find(local, &client, &roll, &ignored)) {
+        if (!roll.is_degraded && roll.held_total == 0)
+            silent = survey_silent(&client, &local->cluster, PROBE_TIMEOUT_NS);
+        client_close(&client);
+        roll_free(&roll);
+    }
+    if (silent != NULL)
+        complain("started, but not in the view: %s; no answer from %s, without which "
+                 "the view does not change: continue it (coppice kill --name %s "
+                 "--signal CONT %s), or end it (coppice kill --name %s %s)",
+                 names, silent, local->dir.name, silent, local->dir.name, silent);
+    else
+        complain("started, but not in the view: %s; too few members are left to let "
+                 "them in, or the guard holds removals: %s",
+                 names, local_way_out(local, way_out));
+    free(silent);
+}
+
 /* The keeper answers with those that did not come back, and those that are not let in. */
 static int check_restart(const struct local *local, const struct client_reply *reply)
 {
@@ -463,20 +494,60 @@ static int check_restart(const struct local *local, const struct client_reply *r
     if (restart_reply_decode(reply->body, &got) != 0)
         return fail(EXIT_FAILED, "the keeper says something unintelligible");
     int code = 0;
-    char way_out[LOCAL_WAY_OUT_SIZE];
     const struct cop_ranks *ids = got.failed.count > 0 ? &got.failed : &got.waiting;
     char *names = cluster_fold(&local->cluster, ids->items, ids->count);
-    if (got.failed.count > 0)
+    if (got.failed.count > 0) {
         code = fail(EXIT_FAILED, "could not be started: %s; see %s/log",
                     names ? names : "?", local->dir.path);
-    else if (got.waiting.count > 0)
-        code = fail(EXIT_REFUSED,
-                    "started, but not in the view: %s; too few members are left to "
-                    "let them in, or the guard holds removals: %s",
-                    names ? names : "?", local_way_out(local, way_out));
+    } else if (got.waiting.count > 0) {
+        explain_waiting(local, names ? names : "?");
+        code = EXIT_REFUSED;
+    }
     free(names);
     restart_reply_free(&got);
     return code;
+}
+
+/* How many of them are in the view again; by a connection of its own, for the first one waits. */
+static uint32_t count_back(const struct local *local, const struct cop_ranks *ids)
+{
+    struct client client;
+    struct client_reply reply;
+    struct list_reply list;
+    uint32_t back = 0;
+    if (open_keeper(&local->dir, &client) != 0)
+        return 0;
+    if (client_call(&client, VERB_LIST, NULL, CALL_TIMEOUT_NS, &reply) == 0 &&
+        reply.status == 0 && list_reply_decode(reply.body, &list) == 0) {
+        for (uint32_t i = 0; i < ids->count; i++)
+            back += ids->items[i] < list.count &&
+                    list.members[ids->items[i]].state == MEMBER_RUNNING;
+        list_reply_free(&list);
+    }
+    client_close(&client);
+    return back;
+}
+
+/* Says on a terminal for whom it waits. */
+static int await_restart(struct local *local, const struct cop_ranks *ids,
+                         struct client_reply *out)
+{
+    char *names = cluster_fold(&local->cluster, ids->items, ids->count);
+    cop_time deadline = now_ns() + RESTART_TIMEOUT_NS;
+    char what[120];
+    struct progress progress;
+    snprintf(what, sizeof what, "restart, waiting for %.80s to be let in",
+             names ? names : "?");
+    free(names);
+    progress_begin(&progress);
+    while (isatty(STDERR_FILENO) && now_ns() < deadline &&
+           !client_is_ready(&local->keeper, COP_SEC))
+        progress_show(&progress, what, count_back(local, ids), ids->count);
+    progress_end(&progress);
+    cop_time now = now_ns();
+    int error =
+        client_receive(&local->keeper, deadline > now ? deadline - now : 0, out);
+    return error ? error : out->status;
 }
 
 int local_restart(struct local *local, const struct cop_ranks *ids)
@@ -487,8 +558,11 @@ int local_restart(struct local *local, const struct cop_ranks *ids)
     struct cop_buf *body = ids_encode(0, ids->items, ids->count);
     if (body == NULL)
         return fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
-    int code = local_call(local, VERB_RESTART, body, RESTART_TIMEOUT_NS, &reply);
+    int error = client_send(&local->keeper, VERB_RESTART, body);
     cop_buf_unref(body);
+    if (!error)
+        error = await_restart(local, ids, &reply);
+    int code = explain_keeper(local, error);
     return code ? code : check_restart(local, &reply);
 }
 
