@@ -383,6 +383,20 @@ static char *script_text(const struct options *options)
     return text;
 }
 
+/* Nobody has written lines: what is wrong in the second or the fourth stands in an option. */
+static int explain_script(const char *message, const struct options *options)
+{
+    const char *after =
+        strncmp(message, "line ", 5) == 0 ? strstr(message, ": ") : NULL;
+    unsigned long line = after ? strtoul(message + 5, NULL, 10) : 0;
+    message = after ? after + 2 : message;
+    if (line == 2)
+        return fail(EXIT_USAGE, "sim: --shape '%s': %s", options->shape, message);
+    if (line == 4)
+        return fail(EXIT_USAGE, "sim: --net '%s': %s", options->net, message);
+    return fail(EXIT_USAGE, "sim: %s", message);
+}
+
 static int run_protocol(const struct options *options)
 {
     if (options->root >= options->nodes || options->crashes >= options->nodes)
@@ -395,12 +409,8 @@ static int run_protocol(const struct options *options)
     int error = text ? cop_sim_script_parse(text, &script, message, sizeof(message))
                      : COP_ENOMEM;
     free(text);
-    if (error) {
-        /* Nobody has written lines: what is wrong stands in an option. */
-        const char *after =
-            strncmp(message, "line ", 5) == 0 ? strstr(message, ": ") : 0;
-        return fail(EXIT_USAGE, "sim: %s", after ? after + 2 : message);
-    }
+    if (error)
+        return explain_script(message, options);
     if (options->nodes > CHECKED_NODES && !is_agree(options))
         script.config.flags &= ~(uint32_t)COP_SIM_CHECK;
     int code = run_script(&script, options);

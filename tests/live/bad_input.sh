@@ -136,7 +136,26 @@ bad 2 '--seed does not go with --swarm; one seed is --seeds S..S' coppice sim --
 bad 2 '--script does not go with --swarm' coppice sim --swarm --script "$scratch/none"
 bad 2 '--nodes does not go with --script' coppice sim --script /dev/null -n 4
 bad 2 'cannot read /: Is a directory' coppice sim --script /
-bad 2 'sim: net must be constant' coppice sim --net x
+bad 2 "sim: --net 'x': net must be constant" coppice sim --net x
+bad 2 "sim: --net '': " coppice sim --net ''
+bad 2 'sim: shape "x": no such shape' coppice sim --shape x
+bad 2 "sim: --shape 'radix:4 y': did not expect 'y'" coppice sim --shape 'radix:4 y'
+bad 2 '--limit takes a number from 1 to 1000000, not ' coppice filter check sum --limit 0
+bad 2 '--limit is for check, not for list' coppice filter list --limit 5
+bad 2 '--type is for check, not for list' coppice filter list --type u64
+# Before anything is measured, also where only the last point is wrong.
+bad 2 "bench: --algorithm: unknown algorithm 'x'" coppice bench agree --algorithm tree,x
+bad 2 '--killed: of 8 not 7 can be killed: two must be left' coppice bench agree -n 64,8 --killed 0,7
+# Whatever takes a number or a time names the option whose value is wrong. (host is no command of people's.)
+checked=0
+for command in $("$COPPICE" --help | sed -n 's/^  \([a-z]*\) .*/\1/p') bench\ {agree,bcast,bulk,contention,exec,floor,rpc,recovery,stream,sweep,tls,ts} 'model bcast'; do
+    for option in $("$COPPICE" $command --help | sed -n 's/^  \(-., \| *\)--\([a-z-]*\) \(N\|K\|S\|J\|D\|MIB\|SEED\|BYTES\|TIME\|MS\|L\) .*/\2/p'); do
+        bad 2 "--$option" coppice $command --$option 'x y'
+        bad 2 "--$option" coppice $command --$option=
+        checked=$((checked + 1))
+    done
+done
+[ $checked -gt 60 ] || die "only $checked options are looked at"
 for command in ps down probe 'kill n0' 'restart n0' view join 'leave n0' 'report n0'; do
     bad 3 "there is no cluster 'default'" coppice $command
     bad 3 "there is no cluster 'nope'" coppice $command --name nope
