@@ -56,32 +56,13 @@ static int restart_at_once(struct local *local, const struct cop_ranks *ids)
 /* Whoever comes back asks those that run to be let in; where none does it would ask for ever. */
 static int check_others(const struct local *local, const struct list_reply *list)
 {
-    struct cop_ranks stopped = {0};
-    int error = 0;
     if (local->cluster.quorum == COP_QUORUM_FIXED)
         return 0;
-    for (uint32_t i = 0; i < list->count && !error; i++) {
-        enum member_state state = list->members[i].state;
-        if (state == MEMBER_RUNNING || state == MEMBER_UNREACHABLE) {
-            cop_ranks_free(&stopped);
+    for (uint32_t i = 0; i < list->count; i++)
+        if (list->members[i].state == MEMBER_RUNNING ||
+            list->members[i].state == MEMBER_UNREACHABLE)
             return 0;
-        }
-        if (state == MEMBER_STOPPED)
-            error = cop_ranks_push(&stopped, i);
-    }
-    char *names = stopped.count > 0 && !error
-                      ? cluster_fold(&local->cluster, stopped.items, stopped.count)
-                      : NULL;
-    int code = names
-                   ? fail(EXIT_REFUSED,
-                          "not restarted: nobody runs who could let them in; first let "
-                          "those go on that are stopped: coppice kill --name %s "
-                          "--signal CONT %s",
-                          local->dir.name, names)
-                   : local_nobody(local);
-    free(names);
-    cop_ranks_free(&stopped);
-    return code;
+    return local_nobody(local);
 }
 
 /* ---- members that run ------------------------------------------------------------ */

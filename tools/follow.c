@@ -20,6 +20,9 @@ static int explain(int error, const char *who)
         return fail(EXIT_NO_CLUSTER, "no agent takes commands at %s", who);
     if (error == COP_ESTATE)
         return fail(EXIT_REFUSED, "%s is not in the view", who);
+    if (error == COP_ETIMEDOUT)
+        return fail(EXIT_FAILED,
+                    "%s does not answer: it is stopped, or busy; ask another one", who);
     return fail(EXIT_FAILED, "%s: %s", who, cop_strerror(error));
 }
 

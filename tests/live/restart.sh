@@ -30,8 +30,8 @@ expect 0 coppice up -n 4
 expect 0 coppice kill n0
 all_see "n[1-3]"
 expect 0 coppice kill --signal STOP n[1-3]
-expect 4 coppice restart n0
-go_on=$(sed -n 's/.*nobody runs who could let them in; .*: coppice \(kill .*\)$/\1/p' <<<"$err")
+expect 1 coppice restart n0
+go_on=$(sed -n "s/.*no member of 'default' answers; .*: coppice \(kill .*\)$/\1/p" <<<"$err")
 [ "$(grep -c '' <<<"$err")" = 1 ] && [ -n "$go_on" ] || die "$err"
 expect 0 coppice $go_on
 expect 0 coppice restart n0
