@@ -5,7 +5,6 @@
 #include "json.h"
 #include "say.h"
 #include "stacks.h"
-#include "survey.h"
 #include "unwind.h"
 #include "watcher.h"
 
@@ -25,7 +24,6 @@
  * shown before the time is over. */
 #define SILENCE_NS (3 * COP_SEC)
 #define SHARES 4u
-#define PROBE_TIMEOUT_NS COP_SEC /* to find out who does not answer */
 
 struct options {
     struct stack_wishes wishes;
@@ -268,25 +266,10 @@ static int print_named(const struct options *options, const struct watcher *watc
     return error;
 }
 
-/* Who has not answered, which is found out by a probe; to be freed. NULL: all do, by now. */
-static char *find_silent(const struct watcher *watcher)
-{
-    const struct follow *follow = &watcher->follow;
-    struct client client;
-    int error = watcher->is_local ? local_connect(follow->local, follow->slot, &client)
-                                  : client_open(follow->agent, &client);
-    if (error)
-        return NULL;
-    char *names = survey_silent(
-        &client, watcher->is_local ? &watcher->local.cluster : NULL, PROBE_TIMEOUT_NS);
-    client_close(&client);
-    return names;
-}
-
 /* `what` there is before the time is over, and who is missing. */
 static int tell_late(const struct watcher *watcher, const char *what)
 {
-    char *silent = find_silent(watcher);
+    char *silent = follow_silent(&watcher->follow);
     int code = silent ? fail(EXIT_FAILED,
                              "stacks: %s; no answer from %s: stopped, or out of reach",
                              what, silent)

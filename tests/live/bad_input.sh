@@ -28,6 +28,7 @@ for command in up down ps probe kill restart bench 'bench contention' 'bench ts'
 done
 bad 2 'an operand is missing' coppice filter
 bad 2 'of which processes' coppice stacks
+bad 2 '--interval takes a time from 1ms to 3600s' coppice top --interval 1us
 bad 2 'not both' coppice top --sample --read x
 bad 2 'cannot read /nonexistent' coppice top --read /nonexistent
 bad 2 'cannot read /nonexistent' coppice stacks --read /nonexistent
@@ -333,12 +334,20 @@ for command in kill restart leave report drain ps 'ps --stats'; do
     bad 2 "${command%% *}: 'n1' with what follows is nobody" coppice $command n1 '!n1'
 done
 bad 2 "exec: 'n0!n0' is nobody" coppice exec -w 'n0!n0' -- true
-bad 4 "if it is dead or has left, type: coppice restart n2" coppice join --as n2
+bad 4 "if it is dead or has left, type: coppice restart --name default n2" coppice join --as n2
 bad 2 "there is no member 'x'" coppice restart x
 bad 2 "there is no member 'x'" coppice ps x
 bad 2 "there is no member 'x'" coppice probe --from x
 bad 2 '--from takes one member' coppice probe --from n[0-1]
 bad 2 "bad shape 'cube'" coppice probe --shape cube
+bad 4 'its view is 1, not 99: look again' coppice view --go-on 99
+if [ -w /dev/full ]; then
+    for words in events view ps probe 'group list'; do
+        [ "$words" != 'group list' ] || expect 0 coppice group set some n1
+        bad 1 'cannot write the output: No space left' \
+            bash -c 'exec "$0" $1 >/dev/full' "$COPPICE" "$words"
+    done
+fi
 # Nobody was harmed by any of this.
 probe_says 4 ""
 # The port of a dead member is taken by somebody else: its restart fails, and says so.
