@@ -130,6 +130,23 @@ const char *args_first_but(const struct args *args, const char *names)
     return NULL;
 }
 
+static bool is_typed(const struct args *args, const char *name)
+{
+    for (int i = 0; i < 64 && args->options[i].name; i++)
+        if (strcmp(args->options[i].name, name) == 0)
+            return args->typed >> i & 1;
+    return false;
+}
+
+const struct args_way *args_first_astray(const struct args *args,
+                                         const struct args_way *table, const char *way)
+{
+    for (; table->name; table++)
+        if (is_typed(args, table->name) && strstr(table->ways, way) == NULL)
+            return table;
+    return NULL;
+}
+
 bool args_parse(struct args *args, int argc, char **argv, int *code)
 {
     args->operands = argv + 1;

@@ -49,4 +49,13 @@ bool args_parse(struct args *args, int argc, char **argv, int *code);
  * dashes: " --swarm --seeds "); NULL if there is none. */
 const char *args_first_but(const struct args *args, const char *names);
 
+/* Options that not every one of several ways takes; a name of NULL ends the table. */
+struct args_way {
+    const char *name; /* of the option */
+    const char *ways; /* which ones take it, as people read it: "probe or coll" */
+};
+/* The first option that was typed and that `way` does not take; NULL if there is none. */
+const struct args_way *args_first_astray(const struct args *args,
+                                         const struct args_way *table, const char *way);
+
 #endif

@@ -29,7 +29,10 @@ static int make_payload(const struct args *args, uint64_t bytes,
     for (int i = 0; i < args->count; i++) {
         size_t length = strlen(args->operands[i]);
         if (used + length + (i > 0) > PAYLOAD_MAX)
-            return fail(EXIT_USAGE, "bcast: a text has at most %u bytes", PAYLOAD_MAX);
+            return fail(EXIT_USAGE,
+                        "bcast: a text has at most %u bytes; coppice put gives "
+                        "everybody a file",
+                        PAYLOAD_MAX);
         if (i > 0)
             out[used++] = ' ';
         memcpy(out + used, args->operands[i], length);

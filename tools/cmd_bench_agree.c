@@ -122,14 +122,16 @@ static int read_variants(const char *text, bool killed, struct agree_config *con
         enum cop_algorithm algorithm;
         if (cop_algorithm_parse(name, &algorithm) != 0)
             return fail(EXIT_USAGE,
-                        "bench: unknown algorithm '%s': there are early, strict, tree, "
+                        "bench: --algorithm: unknown algorithm '%s': there are early, "
+                        "strict, tree, "
                         "linear and allreduce",
                         name);
         bool room = add_variant(config, algorithm, false);
         if (killed && algorithm != COP_AGREE_ALLREDUCE && algorithm != COP_AGREE_LINEAR)
             room = add_variant(config, algorithm, true) && room;
         if (!room)
-            return fail(EXIT_USAGE, "bench: too many algorithms in '%s'", text);
+            return fail(EXIT_USAGE, "bench: too many algorithms in --algorithm '%s'",
+                        text);
     }
     return 0;
 }
@@ -149,13 +151,30 @@ static int run_point(const struct agree_config *config, bool as_json)
     return code;
 }
 
+/* Before anything is measured: what is wrong with the last point is said first. */
+static int check_points(const struct options *options, const struct numbers *sizes,
+                        const struct numbers *kills)
+{
+    struct agree_config config;
+    for (uint32_t i = 0; i < sizes->count; i++)
+        for (uint32_t j = 0; j < kills->count; j++)
+            if (kills->items[j] + 2 > sizes->items[i])
+                return fail(EXIT_USAGE,
+                            "bench: --killed: of %" PRIu32 " not %" PRIu32
+                            " can be killed: two must be left",
+                            sizes->items[i], kills->items[j]);
+    int code = 0;
+    for (uint32_t j = 0; j < kills->count && code == 0; j++)
+        code = read_variants(options->algorithms, kills->items[j] > 0, &config);
+    return code;
+}
+
 static int run(const struct options *options)
 {
     struct numbers sizes, kills;
     bool tcp = strcmp(options->transport, "tcp") == 0;
     uint64_t pairs =
         options->pairs < options->operations ? options->pairs : options->operations;
-    int code = 0;
     if (!tcp && strcmp(options->transport, "unix") != 0)
         return fail(EXIT_USAGE, "bench: --transport takes unix or tcp, not '%s'",
                     options->transport);
@@ -166,7 +185,8 @@ static int run(const struct options *options)
     if (parse_numbers(options->kills, 0, FLOOR_N_MAX, LIST_MAX, &kills) != 0)
         return fail(EXIT_USAGE, "bench: --killed takes numbers, as 0,32, not '%s'",
                     options->kills);
-    if (!options->as_json)
+    int code = check_points(options, &sizes, &kills);
+    if (code == 0 && !options->as_json)
         print_head(options, tcp);
     for (uint32_t i = 0; i < sizes.count && code == 0; i++)
         for (uint32_t j = 0; j < kills.count && code == 0; j++) {
@@ -179,11 +199,6 @@ static int run(const struct options *options)
                                           .warm_up = (uint32_t)options->warm_up,
                                           .skew_ms = (uint32_t)options->skew_ms,
                                           .arity = (uint32_t)options->arity};
-            if (config.killed + 2 > config.n)
-                return fail(EXIT_USAGE,
-                            "bench: of %" PRIu32 " not %" PRIu32
-                            " can be killed: two must be left",
-                            config.n, config.killed);
             code = read_variants(options->algorithms, config.killed > 0, &config);
             if (code == 0)
                 code = run_point(&config, options->as_json);

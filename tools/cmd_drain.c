@@ -28,14 +28,18 @@ static int explain(int error, const char *who, bool undo)
     return fail(EXIT_FAILED, "%s: %s", who, cop_strerror(error));
 }
 
-static int drain_one(struct client *client, cop_id id, const char *who, bool undo)
+static int drain_one(struct follow *follow, cop_id id, const char *who, bool undo)
 {
     struct client_reply reply;
     struct cop_buf *body = ids_encode(undo, &id, 1);
     if (body == NULL)
         return fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
-    int error = client_call(client, VERB_DRAIN, body, DRAIN_TIMEOUT_NS, &reply);
+    int error = client_send(&follow->client, VERB_DRAIN, body);
     cop_buf_unref(body);
+    if (!error)
+        follow_wait(follow, COP_SEC, "the view waits for");
+    if (!error)
+        error = client_receive(&follow->client, DRAIN_TIMEOUT_NS, &reply);
     if (!error)
         error = reply.status;
     return error ? explain(error, who, undo) : 0;
@@ -50,7 +54,7 @@ static int drain_all(struct follow *follow, const struct roll *roll,
     for (uint32_t i = 0; i < ids->count; i++) {
         char name[COP_NAME_MAX + 1];
         roll_name(roll, cluster, ids->items[i], name);
-        int code = drain_one(&follow->client, ids->items[i], name, undo);
+        int code = drain_one(follow, ids->items[i], name, undo);
         worst = worst ? worst : code;
     }
     return worst;

@@ -277,8 +277,9 @@ static int read_all(struct follow *follow, const struct options *options,
         diary_read(&reader, diary, now_ns(), show, &screen);
         known = diary->serial;
         roll_free(&diary->roll);
+        /* main says why. */
         if (fflush(stdout) != 0 || ferror(stdout))
-            return fail(EXIT_FAILED, "cannot write");
+            return EXIT_FAILED;
         if (!options->follow)
             return EXIT_DONE;
     }

@@ -259,17 +259,40 @@ static int explore_shape(const struct options *options, const char *text,
 
 /* ---- the command ----------------------------------------------------------------- */
 
-static int run(const struct options *options)
+/* What would not be looked at is refused: who types it believes that it counts. */
+static int check_protocol(const struct args *args, const struct options *options)
 {
-    struct total total = {.exhausted = true, .begun_ns = now_ns()};
-    enum cop_algorithm algorithm;
-    if (strcmp(options->protocol, "probe") != 0 &&
-        strcmp(options->protocol, "member") != 0 && !is_coll(options) &&
-        !is_agree(options) && !is_stream(options))
+    static const struct args_way some[] = {
+        {"algorithm", "agree"},
+        {"agreements", "agree"},
+        {"promote", "agree"},
+        {"free", "agree"},
+        {"stream", "stream"},
+        {"quorum", "member, agree, coll or stream"},
+        {"root", "probe or coll"},
+        {"outcome", "probe"},
+        {0},
+    };
+    const char *protocol = options->protocol;
+    if (strcmp(protocol, "probe") != 0 && strcmp(protocol, "member") != 0 &&
+        !is_coll(options) && !is_agree(options) && !is_stream(options))
         return fail(EXIT_USAGE,
                     "explore: unknown protocol '%s': there are probe, member, agree, "
                     "coll and stream",
-                    options->protocol);
+                    protocol);
+    const struct args_way *other = args_first_astray(args, some, protocol);
+    if (other != NULL)
+        return fail(EXIT_USAGE, "explore: --%s is for --protocol %s, not for %s",
+                    other->name, other->ways, protocol);
+    return EXIT_DONE;
+}
+
+static int check(const struct args *args, struct options *options)
+{
+    enum cop_algorithm algorithm;
+    int code = check_protocol(args, options);
+    if (code != EXIT_DONE)
+        return code;
     if (cop_algorithm_parse(options->algorithm, &algorithm) != 0)
         return fail(EXIT_USAGE,
                     "explore: unknown algorithm '%s': there are early, strict, tree, "
@@ -282,6 +305,12 @@ static int run(const struct options *options)
     if (options->root >= options->nodes)
         return fail(EXIT_USAGE, "explore: --root must be below --nodes (%" PRIu64 ")",
                     options->nodes);
+    return is_stream(options) ? parse_stream(options) : EXIT_DONE;
+}
+
+static int run(const struct options *options)
+{
+    struct total total = {.exhausted = true, .begun_ns = now_ns()};
     progress_begin(&total.progress);
     bool all = strcmp(options->shape, "all") == 0;
     int code = all && options->nodes > 1
@@ -318,8 +347,8 @@ int cmd_explore(int argc, char **argv)
          ARGS_TEXT, &options.protocol, 0, 0},
         {0, "algorithm", "NAME", "of agree: early, strict, tree, linear, allreduce",
          ARGS_TEXT, &options.algorithm, 0, 0},
-        {0, "agreements", "K", "how many agreements", ARGS_NUMBER, &options.agreements,
-         1, 64},
+        {0, "agreements", "K", "agree: how many agreements", ARGS_NUMBER,
+         &options.agreements, 1, 64},
         {0, "promote", NULL, "agree: what is uncertain is undecided", ARGS_FLAG,
          &options.promote, 0, 0},
         {0, "free", NULL, "agree: and then everyone gives the group back", ARGS_FLAG,
@@ -334,13 +363,13 @@ int cmd_explore(int argc, char **argv)
          COP_SIM_EXPLORE_NODES},
         {0, "shape", "SHAPE", "one tree, or all: every tree of N nodes", ARGS_TEXT,
          &options.shape, 0, 0},
-        {0, "root", "NODE", "who asks", ARGS_NUMBER, &options.root, 0,
+        {0, "root", "NODE", "probe, coll: who asks", ARGS_NUMBER, &options.root, 0,
          COP_SIM_EXPLORE_NODES - 1},
         {0, "crashes", "K", "at most so many nodes crash, anywhere", ARGS_NUMBER,
          &options.crashes, 0, COP_SIM_EXPLORE_NODES},
         {0, "lies", "K", "at most so many false suspicions", ARGS_NUMBER, &options.lies,
          0, 16},
-        {0, "outcome", NULL, "tell everyone the result, too", ARGS_FLAG,
+        {0, "outcome", NULL, "probe: tell everyone the result, too", ARGS_FLAG,
          &options.outcome, 0, 0},
         {0, "timers", NULL,
          "timers fire at any time, not only when nothing else can happen", ARGS_FLAG,
@@ -367,6 +396,6 @@ int cmd_explore(int argc, char **argv)
     int code;
     if (!args_parse(&args, argc, argv, &code))
         return code;
-    code = is_stream(&options) ? parse_stream(&options) : EXIT_DONE;
+    code = check(&args, &options);
     return code == EXIT_DONE ? run(&options) : code;
 }

@@ -71,7 +71,7 @@ static const char *end_of(const struct filter_trials *trials)
     if (trials->signal == 0)
         return "it ended the process";
     return trials->signal == SIGXCPU || trials->signal == SIGKILL
-               ? "did not come to an end"
+               ? "did not come to an end in the seconds of --limit"
                : strsignal(trials->signal);
 }
 
@@ -231,6 +231,9 @@ int cmd_filter(int argc, char **argv)
         return code;
     const char *verb = args.operands[0];
     wishes.what = args.count > 1 ? args.operands[1] : NULL;
+    const char *other = args_first_but(&args, " --json ");
+    if (strcmp(verb, "list") == 0 && other != NULL)
+        return fail(EXIT_USAGE, "filter: --%s is for check, not for list", other);
     if (strcmp(verb, "list") == 0)
         return list(wishes.what, as_json);
     if (strcmp(verb, "check") != 0)

@@ -8,6 +8,7 @@
 #include "run/listen.h"
 #include "say.h"
 #include "security.h"
+#include "survey.h"
 
 #include <arpa/inet.h>
 #include <coppice/error.h>
@@ -56,6 +57,37 @@ static int print_joined(const struct joined *joined, const char *cluster, bool a
     return 0;
 }
 
+/* Whom the view waits for, if anybody; to be freed. */
+static char *find_silent(const struct local *local)
+{
+    struct client client;
+    struct roll roll;
+    cop_id ignored;
+    if (!local_find(local, &client, &roll, &ignored))
+        return NULL;
+    roll_free(&roll);
+    char *names = survey_silent(&client, &local->cluster, COP_SEC);
+    client_close(&client);
+    return names;
+}
+
+/* Says after a second whom it waits for, and at the end, if it has waited for nothing. */
+static int call_join(struct local *local, const struct cop_buf *body,
+                     struct client_reply *reply)
+{
+    char *silent = NULL;
+    int error = client_send(&local->keeper, VERB_JOIN, body);
+    if (!error && !client_is_ready(&local->keeper, COP_SEC)) {
+        silent = find_silent(local);
+        if (silent != NULL && !client_is_ready(&local->keeper, 0))
+            complain("join: the view waits for %s", silent);
+    }
+    if (!error)
+        error = client_receive(&local->keeper, JOIN_TIMEOUT_NS, reply);
+    free(silent);
+    return error ? error : reply->status;
+}
+
 static int join_local(struct local *local, const struct options *options)
 {
     struct join_command command = {.spare = options->spare};
@@ -74,17 +106,20 @@ static int join_local(struct local *local, const struct options *options)
     struct cop_buf *body = join_command_encode(&command);
     if (body == NULL)
         return fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
-    int error = client_call(&local->keeper, VERB_JOIN, body, JOIN_TIMEOUT_NS, &reply);
+    int error = call_join(local, body, &reply);
     cop_buf_unref(body);
-    if (!error)
-        error = reply.status;
     if (!error)
         error = joined_decode(reply.body, &joined);
     if (error == COP_EEXIST)
         return fail(EXIT_REFUSED,
                     "there is a member '%s' already; if it is dead or has left, type: "
-                    "coppice restart %s",
-                    options->as, options->as);
+                    "coppice restart --name %s %s",
+                    options->as, local->dir.name, options->as);
+    if (error == COP_ETIMEDOUT)
+        return fail(EXIT_REFUSED,
+                    "it was started, and is not in the view yet; it will be when the "
+                    "view changes, see coppice view --name %s",
+                    local->dir.name);
     if (error == COP_EIO)
         return fail(EXIT_FAILED, "it could not be started; see %s/log",
                     local->dir.path);

@@ -224,22 +224,29 @@ static int print_all_stats(const struct local *local, const struct cop_ranks *id
                            bool as_json)
 {
     struct json json;
-    uint32_t silent = 0;
+    struct cop_ranks silent = {0};
+    int code = 0;
     json_init(&json, stdout);
-    for (uint32_t i = 0; i < ids->count; i++) {
+    for (uint32_t i = 0; i < ids->count && code == 0; i++) {
         char name[NODESET_NAME_LENGTH + 1];
         char *text = local_status(local, ids->items[i]);
         cluster_name(&local->cluster, ids->items[i], name);
         if (text != NULL)
             print_stats(name, text, &json, as_json);
-        else
-            silent++;
+        else if (cop_ranks_push(&silent, ids->items[i]) != 0)
+            code = fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
         free(text);
     }
-    if (silent > 0)
-        return fail(EXIT_FAILED, "%" PRIu32 " of %" PRIu32 " members did not answer",
-                    silent, ids->count);
-    return 0;
+    if (code == 0 && silent.count > 0) {
+        char *names = cluster_fold(&local->cluster, silent.items, silent.count);
+        code = fail(EXIT_FAILED,
+                    "%" PRIu32 " of %" PRIu32 " members did not answer: %s (dead, or "
+                    "stopped: coppice ps --name %s says which)",
+                    silent.count, ids->count, names ? names : "?", local->dir.name);
+        free(names);
+    }
+    cop_ranks_free(&silent);
+    return code;
 }
 
 /* Of an agent that is in no local cluster, by its socket. */

@@ -18,6 +18,8 @@
 
 /* The least time that a put has, and what a megabyte adds to it. */
 #define LEAST_TIMEOUT (60 * COP_SEC)
+/* When nothing has moved for so long a person wants to know what it waits for. */
+#define QUIET_NS (2 * COP_SEC)
 #define REPLY_TIMEOUT (COP_SEC * 3700)
 #define TIMEOUT_MAX (COP_SEC * 3600)
 /* Each member reads and sends once or twice: the file goes through the root twice at most. */
@@ -85,7 +87,10 @@ static void explain(const struct report *report, const struct cop_failure *failu
     else if (failure->at != failure->node)
         snprintf(out, size, "%s, at %s", cop_strerror(failure->status), at);
     else
-        snprintf(out, size, "%s", cop_strerror(failure->status));
+        snprintf(out, size, "%s",
+                 failure->status == COP_ETIMEDOUT
+                     ? "no answer in time: stopped, out of reach, or slow"
+                     : cop_strerror(failure->status));
 }
 
 /* `skipped`: the root, if it was not meant: it has answered, and has no file. */
@@ -220,8 +225,14 @@ static int wait_for_end(struct follow *follow, struct client_reply *reply)
     struct progress progress;
     uint64_t done, all;
     int error = 0;
+    bool is_told = false;
     progress_begin(&progress);
     do {
+        if (!is_told && !client_is_ready(&follow->client, QUIET_NS)) {
+            progress_end(&progress);
+            is_told = true;
+            follow_wait(follow, 0, "waiting, until --timeout is over, for");
+        }
         error = client_receive(&follow->client, REPLY_TIMEOUT, reply);
         if (!error && reply->more && put_news_decode(reply->body, &done, &all) == 0)
             progress_show(&progress, "put, KiB read", done >> 10, all >> 10);

@@ -51,6 +51,20 @@ static int restart_at_once(struct local *local, const struct cop_ranks *ids)
     return code;
 }
 
+/* ---- who lets them in ------------------------------------------------------------ */
+
+/* Whoever comes back asks those that run to be let in; where none does it would ask for ever. */
+static int check_others(const struct local *local, const struct list_reply *list)
+{
+    if (local->cluster.quorum == COP_QUORUM_FIXED)
+        return 0;
+    for (uint32_t i = 0; i < list->count; i++)
+        if (list->members[i].state == MEMBER_RUNNING ||
+            list->members[i].state == MEMBER_UNREACHABLE)
+            return 0;
+    return local_nobody(local);
+}
+
 /* ---- members that run ------------------------------------------------------------ */
 
 /*
@@ -66,12 +80,13 @@ static int split(struct local *local, const struct cop_ranks *ids,
     if (code)
         return code;
     int error = 0;
-    for (uint32_t i = 0; i < ids->count && !error; i++) {
+    code = check_others(local, &list);
+    for (uint32_t i = 0; i < ids->count && !error && code == 0; i++) {
         bool runs = list.members[ids->items[i]].state == MEMBER_RUNNING;
         error = cop_ranks_push(runs ? running : others, ids->items[i]);
     }
     list_reply_free(&list);
-    return error ? fail(EXIT_FAILED, "%s", cop_strerror(error)) : 0;
+    return error ? fail(EXIT_FAILED, "%s", cop_strerror(error)) : code;
 }
 
 /* How many of those in the view run. */
@@ -212,7 +227,9 @@ int cmd_restart(int argc, char **argv)
             "more\n"
             "of them at once than the others can let in again. Returns when they are "
             "in\n"
-            "the view again, and all others know.\n"
+            "the view again, and all others know; on a terminal it says after a "
+            "second\n"
+            "for whom it waits.\n"
             "Exit status: 4 if too few members are left to let them in, or the guard "
             "holds "
             "removals.",

@@ -383,6 +383,20 @@ static char *script_text(const struct options *options)
     return text;
 }
 
+/* Nobody has written lines: what is wrong in the second or the fourth stands in an option. */
+static int explain_script(const char *message, const struct options *options)
+{
+    const char *after =
+        strncmp(message, "line ", 5) == 0 ? strstr(message, ": ") : NULL;
+    unsigned long line = after ? strtoul(message + 5, NULL, 10) : 0;
+    message = after ? after + 2 : message;
+    if (line == 2)
+        return fail(EXIT_USAGE, "sim: --shape '%s': %s", options->shape, message);
+    if (line == 4)
+        return fail(EXIT_USAGE, "sim: --net '%s': %s", options->net, message);
+    return fail(EXIT_USAGE, "sim: %s", message);
+}
+
 static int run_protocol(const struct options *options)
 {
     if (options->root >= options->nodes || options->crashes >= options->nodes)
@@ -395,12 +409,8 @@ static int run_protocol(const struct options *options)
     int error = text ? cop_sim_script_parse(text, &script, message, sizeof(message))
                      : COP_ENOMEM;
     free(text);
-    if (error) {
-        /* Nobody has written lines: what is wrong stands in an option. */
-        const char *after =
-            strncmp(message, "line ", 5) == 0 ? strstr(message, ": ") : 0;
-        return fail(EXIT_USAGE, "sim: %s", after ? after + 2 : message);
-    }
+    if (error)
+        return explain_script(message, options);
     if (options->nodes > CHECKED_NODES && !is_agree(options))
         script.config.flags &= ~(uint32_t)COP_SIM_CHECK;
     int code = run_script(&script, options);
@@ -561,12 +571,29 @@ static const char about[] =
     "the swarm\n"
     "that does is cut down to a short script.";
 
+/* The same of options that other protocols have. */
+static int check_protocol(const struct args *args, const struct options *options)
+{
+    static const struct args_way one[] = {{"algorithm", "agree"},
+                                          {"keep-tree", "agree"},
+                                          {"root", "probe or coll"},
+                                          {"count", "probe, coll or agree"},
+                                          {"timeout", "probe or coll"},
+                                          {"outcome", "probe"},
+                                          {0}};
+    const struct args_way *other = args_first_astray(args, one, options->protocol);
+    if (other != NULL)
+        return fail(EXIT_USAGE, "sim: --%s is for --protocol %s, not for %s",
+                    other->name, other->ways, options->protocol);
+    return EXIT_DONE;
+}
+
 /* What would not be looked at is refused: who types it believes that it counts. */
 static int check_ways(const struct args *args, const struct options *options)
 {
     static const char swarm[] =
         " --swarm --protocol --algorithm --seeds --jobs --lies --json ";
-    static const char script[] = " --script --protocol --algorithm --trace --json ";
+    static const char script[] = " --script --trace --json ";
     static const char one[] =
         " --protocol --algorithm --keep-tree --nodes --seed --shape --net --root "
         "--count --timeout --outcome --crashes --trace --json ";
@@ -577,7 +604,8 @@ static int check_ways(const struct args *args, const struct options *options)
     if (options->swarm)
         return 0;
     if (options->script && (other = args_first_but(args, script)) != NULL)
-        return fail(EXIT_USAGE, "sim: --%s does not go with --script", other);
+        return fail(EXIT_USAGE,
+                    "sim: --%s does not go with --script, which has all of it", other);
     if (!options->script && (other = args_first_but(args, one)) != NULL)
         return fail(EXIT_USAGE, "sim: --%s goes with --swarm only", other);
     return 0;
@@ -595,6 +623,9 @@ static int check(const struct args *args, struct options *options)
                     "sim: unknown protocol '%s': there are probe, member, agree, coll "
                     "and stream",
                     options->protocol);
+    code = check_protocol(args, options);
+    if (code)
+        return code;
     if (is_stream(options) && !options->swarm && !options->script)
         return fail(EXIT_USAGE, "sim: --protocol stream needs --swarm; or write a "
                                 "script with a line 'stream sum waves 20'");
@@ -638,13 +669,13 @@ int cmd_sim(int argc, char **argv)
          &options.shape, 0, 0},
         {0, "net", "NET", "network, as in scripts: 'torus 4600ns 100ns compute 2us'",
          ARGS_TEXT, &options.net, 0, 0},
-        {0, "root", "NODE", "who asks", ARGS_NUMBER, &options.root, 0,
+        {0, "root", "NODE", "probe, coll: who asks", ARGS_NUMBER, &options.root, 0,
          COP_MEMBERS_MAX - 1},
         {0, "count", "K", "how many probes or agreements, one after the other",
          ARGS_NUMBER, &options.count, 1, 1000000},
-        {0, "timeout", "TIME", "of each probe", ARGS_DURATION, &options.timeout_ns, 0,
-         0},
-        {0, "outcome", NULL, "tell everyone the result, too", ARGS_FLAG,
+        {0, "timeout", "TIME", "probe, coll: of each", ARGS_DURATION,
+         &options.timeout_ns, 0, 0},
+        {0, "outcome", NULL, "probe: tell everyone the result, too", ARGS_FLAG,
          &options.outcome, 0, 0},
         {0, "crashes", "K", "random nodes crash in the first 200 us", ARGS_NUMBER,
          &options.crashes, 0, COP_MEMBERS_MAX},

@@ -266,24 +266,48 @@ static int print_named(const struct options *options, const struct watcher *watc
     return error;
 }
 
+/* `what` there is before the time is over, and who is missing. */
+static int tell_late(const struct watcher *watcher, const char *what)
+{
+    char *silent = follow_silent(&watcher->follow);
+    int code = silent ? fail(EXIT_FAILED,
+                             "stacks: %s; no answer from %s: stopped, or out of reach",
+                             what, silent)
+                      : fail(EXIT_FAILED,
+                             "stacks: %s; to wait for all: a longer --timeout", what);
+    free(silent);
+    return code;
+}
+
+static int tell_incomplete(const struct watcher *watcher, bool any)
+{
+    char what[120];
+    snprintf(what, sizeof what, "%s%u of %u members have answered%s",
+             any ? "" : "no process matches: ", (unsigned)watcher->reply.covered,
+             (unsigned)watcher->reply.members,
+             watcher->reply.covered < watcher->reply.members
+                 ? ""
+                 : ", not all of them whole");
+    return tell_late(watcher, what);
+}
+
 static int show_watched(const struct options *options, const struct watcher *watcher)
 {
     struct cop_buf *tree = NULL;
     bool any = false, missed = false;
     int error = part(options, watcher, &tree, &any, &missed);
     int code = 0;
-    if (!error && !any)
-        code =
-            fail(EXIT_FAILED, missed ? "stacks: nobody who matches could be looked at"
-                                     : "stacks: no process on these hosts matches");
-    else if (!error)
+    if (!error && any)
         error = print_named(options, watcher, tree);
     cop_buf_unref(tree);
     if (error)
         return fail(EXIT_FAILED, "stacks: %s", cop_strerror(error));
+    if (!any && missed)
+        code = fail(EXIT_FAILED, "stacks: nobody who matches could be looked at");
+    else if (!any && watcher->reply.complete)
+        code = fail(EXIT_FAILED, "stacks: no process on these hosts matches");
     if (!watcher->reply.complete)
-        code = fail(EXIT_FAILED, "stacks: %u of %u members have answered",
-                    (unsigned)watcher->reply.covered, (unsigned)watcher->reply.members);
+        code = tell_incomplete(watcher, any || missed);
     return code;
 }
 
@@ -308,7 +332,7 @@ static int watch(const struct options *options, struct watcher *watcher, cop_tim
             return code;
         default:
             return any ? show_watched(options, watcher)
-                       : fail(EXIT_FAILED, "stacks: nobody has answered in time");
+                       : tell_late(watcher, "nobody has answered in time");
         }
     }
 }

@@ -283,7 +283,7 @@ static int check_options(const struct options *options)
     if (options->name && options->agent)
         return fail(EXIT_USAGE, "top: --agent excludes --name");
     if (options->interval_ns < COP_MSEC || options->interval_ns > 3600 * COP_SEC)
-        return fail(EXIT_USAGE, "top: an interval is from 1ms to 3600s");
+        return fail(EXIT_USAGE, "top: --interval takes a time from 1ms to 3600s");
     return 0;
 }
 

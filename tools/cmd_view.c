@@ -347,13 +347,15 @@ static int print_with_opinions(struct local *local, struct roll *roll,
 
 /* ---- going on without a quorum ---------------------------------------------------- */
 
-static int explain_go_on(int error, uint64_t epoch)
+static int explain_go_on(int error, uint64_t epoch, const struct roll *roll)
 {
     switch (error) {
     case COP_ESTATE:
         return fail(EXIT_REFUSED, "it is not degraded: there is nothing to decide");
     case COP_EINVAL:
-        return fail(EXIT_REFUSED, "its view is not %" PRIu64 ": look again", epoch);
+        return fail(EXIT_REFUSED,
+                    "its view is %" PRIu64 ", not %" PRIu64 ": look again",
+                    cop_view_epoch(roll->view), epoch);
     case COP_EEXIST:
         return fail(EXIT_REFUSED, "it was told so already");
     case COP_ETIMEDOUT:
@@ -365,7 +367,7 @@ static int explain_go_on(int error, uint64_t epoch)
 }
 
 /* Tells the agent, and waits for the next view. */
-static int go_on(struct follow *follow, uint64_t epoch)
+static int go_on(struct follow *follow, uint64_t epoch, const struct roll *roll)
 {
     struct client_reply reply;
     struct cop_buf *body = number_encode(epoch);
@@ -380,7 +382,7 @@ static int go_on(struct follow *follow, uint64_t epoch)
         complain("warning: view %" PRIu64 " is given up without a quorum. If the "
                  "others go on, too, there are two clusters.",
                  epoch);
-    return error ? explain_go_on(error, epoch) : 0;
+    return error ? explain_go_on(error, epoch, roll) : 0;
 }
 
 /* The same agent's view, once more. */
@@ -402,7 +404,7 @@ static int run(struct local *local, const struct options *options)
     if (code)
         return code;
     if (options->go_on > 0) {
-        code = go_on(&follow, options->go_on);
+        code = go_on(&follow, options->go_on, &roll);
         if (code)
             roll_free(&roll);
         else

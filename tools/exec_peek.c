@@ -4,7 +4,9 @@
  * shows it when nobody who answers runs it any more. The round goes on meanwhile: who is silent
  * may still come, or be found dead.
  */
+#include "base/rankset.h"
 #include "exec_root.h"
+#include "pick.h"
 
 #include <coppice/error.h>
 #include <stdlib.h>
@@ -39,6 +41,24 @@ static bool has_record(const struct cop_bcast_result *result)
     return false;
 }
 
+/* Nobody has ended, and nobody runs it: for whom that waits is said all the same. */
+static void tell_absent(struct exec_call *call, const struct cop_bcast_result *result)
+{
+    struct cop_ranks ids = {0};
+    int error = 0;
+    for (uint32_t i = 0; i < result->failure_count && !error; i++)
+        if (result->failures[i].status == COP_ETIMEDOUT &&
+            exec_call_fate(call, result->failures[i].node) != NULL)
+            error = cop__rankset_put(&ids, result->failures[i].node);
+    struct exec_note wave = {.kind = EXEC_WAVE, .count = ids.count};
+    uint8_t *ranges = error ? NULL : pick_ranges(&ids, &wave.ranges.count);
+    wave.ranges.data = ranges;
+    if (ranges != NULL && ids.count > 0)
+        exec_call_tell(call, &wave);
+    free(ranges);
+    cop_ranks_free(&ids);
+}
+
 /* The round may be over by now, or be the next one, which waits for the same member. */
 void exec_peek_complete(struct exec_call *call, struct cop_buf *bytes)
 {
@@ -56,6 +76,8 @@ void exec_peek_complete(struct exec_call *call, struct cop_buf *bytes)
         exec_call_tell_running(call, running, ranges);
     else if (has_record(&result))
         call->is_shown = calloc(call->meant.count + 1, sizeof *call->is_shown);
+    else
+        tell_absent(call, &result);
     cop_bcast_result_free(&result);
     if (call->is_shown != NULL)
         exec_call_show(call, bytes, false);

@@ -138,6 +138,9 @@ static const char *failure_text(const char *key)
 {
     if (strcmp(key, "refused") == 0)
         return " (they do not run commands for you: see --allow-exec)";
+    if (strcmp(key, "silent") == 0)
+        return " (stopped, or out of reach: see coppice ps; if dead for certain: "
+               "coppice report)";
     if (strcmp(key, "unable") == 0)
         return " (they know nothing of this service)";
     return "";

@@ -3,14 +3,17 @@
 
 #include "commands.h"
 #include "say.h"
+#include "survey.h"
 
 #include <coppice/error.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define ASK_TIMEOUT_NS COP_SEC
+#define PROBE_TIMEOUT_NS COP_SEC /* to find out who does not answer */
 /* Silent for so long: nothing happened, or it was stopped. */
 #define SILENCE_NS (2 * COP_SEC)
 
@@ -20,6 +23,9 @@ static int explain(int error, const char *who)
         return fail(EXIT_NO_CLUSTER, "no agent takes commands at %s", who);
     if (error == COP_ESTATE)
         return fail(EXIT_REFUSED, "%s is not in the view", who);
+    if (error == COP_ETIMEDOUT)
+        return fail(EXIT_FAILED,
+                    "%s does not answer: it is stopped, or busy; ask another one", who);
     return fail(EXIT_FAILED, "%s: %s", who, cop_strerror(error));
 }
 
@@ -73,6 +79,33 @@ int follow_open(struct follow *follow, struct roll *roll)
 }
 
 void follow_close(struct follow *follow) { client_close(&follow->client); }
+
+/* ---- who is silent --------------------------------------------------------------- */
+
+char *follow_silent(const struct follow *follow)
+{
+    struct client client;
+    int error = follow->local ? local_connect(follow->local, follow->slot, &client)
+                              : client_open(follow->agent, &client);
+    if (error)
+        return NULL;
+    char *names = survey_silent(&client, follow->local ? &follow->local->cluster : NULL,
+                                PROBE_TIMEOUT_NS);
+    client_close(&client);
+    return names;
+}
+
+bool follow_wait(struct follow *follow, cop_time quiet_ns, const char *what)
+{
+    if (client_is_ready(&follow->client, quiet_ns))
+        return true;
+    char *silent = follow_silent(follow);
+    bool is_there = client_is_ready(&follow->client, 0);
+    if (silent != NULL && !is_there)
+        complain("%s: %s %s", follow->command, what, silent);
+    free(silent);
+    return is_there;
+}
 
 /* ---- and the next ---------------------------------------------------------------- */
 

@@ -24,6 +24,14 @@ struct follow {
 int follow_open(struct follow *follow, struct roll *roll);
 void follow_close(struct follow *follow);
 
+/*
+ * Waits so long for a reply to what was sent. If there is none, and somebody is silent, that is said:
+ * "COMMAND: WHAT n7", once, with the names that a probe finds. Whether there is one by then.
+ */
+bool follow_wait(struct follow *follow, cop_time quiet_ns, const char *what);
+/* Who does not answer the agent, asked by a connection of its own; to be freed. NULL: nobody. */
+char *follow_silent(const struct follow *follow);
+
 /* Whether the one who says nothing lives, and has nothing to say. */
 bool follow_is_there(const struct follow *follow);
 /* Finds another agent, where any will do: 0, or an exit code after one line. */

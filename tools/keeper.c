@@ -226,6 +226,8 @@ static void end_restart(struct keeper *keeper)
 /* One of them has come up (into no list), or has not. */
 static void restart_settled(struct keeper *keeper, cop_id id, struct cop_ranks *into)
 {
+    if (!keeper->crew.members[id].is_awaited)
+        return;
     keeper->crew.members[id].is_awaited = false;
     if (into != NULL && cop_ranks_push(into, id) != 0)
         complain("out of memory: the restart of n%u failed", id);
@@ -240,6 +242,15 @@ static void on_restart_timeout(uv_timer_t *timer)
     for (cop_id id = 0; id < keeper->crew.n && keeper->restarting; id++)
         if (keeper->crew.members[id].is_awaited)
             restart_settled(keeper, id, &keeper->waiting);
+}
+
+/* Who asked for it is gone: they go on, and whoever asks next need not wait for that. */
+static void abandon_restart(struct keeper *keeper)
+{
+    for (cop_id id = 0; id < keeper->crew.n; id++)
+        keeper->crew.members[id].is_awaited = false;
+    keeper->restart = NULL;
+    end_restart(keeper);
 }
 
 static void start_again(struct keeper *keeper, cop_id id)
@@ -561,7 +572,7 @@ static void on_closed(void *context, struct session *session)
 {
     struct keeper *keeper = context;
     if (session == keeper->restart)
-        keeper->restart = NULL;
+        abandon_restart(keeper);
     for (cop_id slot = keeper->crew.start; slot < keeper->crew.n; slot++)
         if (keeper->crew.members[slot].waiter == session)
             keeper->crew.members[slot].waiter = NULL;

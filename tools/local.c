@@ -115,15 +115,9 @@ void local_close(struct local *local)
     local->hosts = NULL;
 }
 
-int local_call(struct local *local, enum verb verb, const struct cop_buf *body,
-               cop_time timeout_ns, struct client_reply *out)
+/* What came of a call to the keeper: 0, or EXIT_FAILED after one line. */
+static int explain_keeper(const struct local *local, int error)
 {
-    if (local->hosts != NULL)
-        return fail(EXIT_USAGE, "cluster '%s' is on hosts, where this is not possible",
-                    local->dir.name);
-    int error = client_call(&local->keeper, verb, body, timeout_ns, out);
-    if (!error)
-        error = out->status;
     if (error == 0)
         return 0;
     if (error == COP_ETIMEDOUT)
@@ -134,6 +128,16 @@ int local_call(struct local *local, enum verb verb, const struct cop_buf *body,
                     local->dir.name);
     return fail(EXIT_FAILED, "the keeper of '%s': %s", local->dir.name,
                 cop_strerror(error));
+}
+
+int local_call(struct local *local, enum verb verb, const struct cop_buf *body,
+               cop_time timeout_ns, struct client_reply *out)
+{
+    if (local->hosts != NULL)
+        return fail(EXIT_USAGE, "cluster '%s' is on hosts, where this is not possible",
+                    local->dir.name);
+    int error = client_call(&local->keeper, verb, body, timeout_ns, out);
+    return explain_keeper(local, error ? error : out->status);
 }
 
 int local_list(struct local *local, struct list_reply *out)
@@ -155,6 +159,20 @@ int local_list(struct local *local, struct list_reply *out)
                 local->dir.name);
 }
 
+/* The same in silence, and by a connection of its own: the keeper may be busy with the first. */
+static bool look(const struct local *local, struct list_reply *out)
+{
+    struct client client;
+    struct client_reply reply;
+    if (local->hosts != NULL || open_keeper(&local->dir, &client) != 0)
+        return false;
+    bool is_good =
+        client_call(&client, VERB_LIST, NULL, CALL_TIMEOUT_NS, &reply) == 0 &&
+        reply.status == 0 && list_reply_decode(reply.body, out) == 0;
+    client_close(&client);
+    return is_good;
+}
+
 bool local_has_left(const struct member_status *status)
 {
     return status->state == MEMBER_DEAD && status->wait_status == 0 &&
@@ -165,7 +183,18 @@ bool local_has_left(const struct member_status *status)
 static int read_groups(struct client *client, struct groups *out, bool *is_partial)
 {
     struct client_reply reply;
-    int error = client_call(client, VERB_GROUPS, NULL, GROUPS_TIMEOUT_NS, &reply);
+    struct progress progress;
+    progress_begin(&progress);
+    int error = client_send(client, VERB_GROUPS, NULL);
+    cop_time begun = now_ns(), passed = 0;
+    while (!error && passed < GROUPS_TIMEOUT_NS && !client_is_ready(client, COP_SEC)) {
+        passed = now_ns() - begun;
+        progress_show(&progress, "asking all members for groups, seconds",
+                      passed / COP_SEC, 0);
+    }
+    if (!error)
+        error = client_receive(client, COP_SEC, &reply);
+    progress_end(&progress);
     *is_partial = !error && reply.status == COP_ETIMEDOUT && reply.body.length > 0;
     if (!error && !*is_partial)
         error = reply.status;
@@ -305,35 +334,90 @@ int local_roll(const struct local *local, cop_id id, struct roll *out)
     return error;
 }
 
+/* Those of whom the keeper knows that they cannot answer; NULL: it knows of nobody. */
+static bool *find_stopped(const struct local *local, uint32_t count)
+{
+    struct list_reply list;
+    if (!look(local, &list))
+        return NULL;
+    bool *stopped = calloc(count, sizeof *stopped);
+    for (uint32_t i = 0; stopped && i < count && i < list.count; i++)
+        stopped[i] = list.members[i].state == MEMBER_STOPPED;
+    list_reply_free(&list);
+    return stopped;
+}
+
+/* One member: true if it is in the view. COP_ETIMEDOUT if it takes connections and says nothing. */
+static bool try_one(const struct local *local, cop_id id, struct client *out,
+                    struct roll *roll, int *error)
+{
+    *error = local_connect(local, id, out);
+    if (*error)
+        return false;
+    *error = client_roll(out, 0, local_patience(local, STATUS_TIMEOUT_NS), roll);
+    if (*error == 0 && roll->is_member)
+        return true;
+    if (*error == 0)
+        roll_free(roll);
+    client_close(out);
+    return false;
+}
+
 bool local_find(const struct local *local, struct client *out, struct roll *roll,
                 cop_id *slot)
 {
     uint32_t count = cluster_count(&local->cluster);
     cop_id first = local->hosts ? hosts_preferred(local->hosts) : 0;
-    for (uint32_t i = 0; i < count; i++) {
+    bool *stopped = NULL, has_looked = false, found = false;
+    for (uint32_t i = 0; i < count && !found; i++) {
         cop_id id = (first + i) % count;
-        if (local_connect(local, id, out) != 0)
+        int error;
+        if (stopped && stopped[id])
             continue;
-        if (client_roll(out, 0, local_patience(local, STATUS_TIMEOUT_NS), roll) == 0) {
-            *slot = id;
-            if (roll->is_member && local->hosts != NULL && id != first)
-                hosts_prefer(local->hosts, id);
-            if (roll->is_member)
-                return true;
-            roll_free(roll);
-        }
-        client_close(out);
+        found = try_one(local, id, out, roll, &error);
+        *slot = found ? id : *slot;
+        if (found && local->hosts != NULL && id != first)
+            hosts_prefer(local->hosts, id);
+        /* The silence of one is paid for; that of all who are stopped with it is not. */
+        if (error == COP_ETIMEDOUT && !has_looked)
+            stopped = find_stopped(local, count);
+        has_looked |= error == COP_ETIMEDOUT;
     }
-    return false;
+    free(stopped);
+    return found;
 }
 
 int local_nobody(const struct local *local)
 {
-    return fail(
-        EXIT_NO_CLUSTER,
-        "no member of '%s' lives (see: coppice ps --name %s); end it with: coppice "
-        "down --name %s, and start it again",
-        local->dir.name, local->dir.name, local->dir.name);
+    const char *name = local->dir.name;
+    struct list_reply list = {0};
+    struct cop_ranks stopped = {0};
+    uint32_t living = 0;
+    char *names = NULL;
+    bool is_known = look(local, &list);
+    for (uint32_t i = 0; is_known && i < list.count; i++) {
+        living += list.members[i].state != MEMBER_DEAD;
+        if (list.members[i].state == MEMBER_STOPPED && cop_ranks_push(&stopped, i) != 0)
+            break;
+    }
+    if (stopped.count > 0)
+        names = cluster_fold(&local->cluster, stopped.items, stopped.count);
+    int code;
+    if (names != NULL)
+        code = fail(EXIT_FAILED,
+                    "no member of '%s' answers; first let those go on that are "
+                    "stopped: coppice kill --name %s --signal CONT %s",
+                    name, name, names);
+    else
+        code = fail(EXIT_NO_CLUSTER,
+                    "no member of '%s' %s (see: coppice ps --name %s); end it with: "
+                    "coppice down --name %s, and start it again",
+                    name, living > 0 ? "is in the view" : "lives", name, name);
+    free(names);
+    cop_ranks_free(&stopped);
+    if (is_known)
+        list_reply_free(&list);
+    return code;
 }
 
 int local_connect_any(const struct local *local, struct client *out, struct roll *roll)
@@ -456,6 +540,33 @@ const char *local_way_out(const struct local *local, char out[LOCAL_WAY_OUT_SIZE
     return out;
 }
 
+/* Why those that run are not in the view, and what to do: for what has no other reason, whoever
+ * lives and does not take the next view holds it up. */
+static void explain_waiting(const struct local *local, const char *names)
+{
+    char way_out[LOCAL_WAY_OUT_SIZE];
+    struct client client;
+    struct roll roll;
+    char *silent = NULL;
+    cop_id ignored;
+    if (local_find(local, &client, &roll, &ignored)) {
+        if (!roll.is_degraded && roll.held_total == 0)
+            silent = survey_silent(&client, &local->cluster, PROBE_TIMEOUT_NS);
+        client_close(&client);
+        roll_free(&roll);
+    }
+    if (silent != NULL)
+        complain("started, but not in the view: %s; no answer from %s, without which "
+                 "the view does not change: continue it (coppice kill --name %s "
+                 "--signal CONT %s), or end it (coppice kill --name %s %s)",
+                 names, silent, local->dir.name, silent, local->dir.name, silent);
+    else
+        complain("started, but not in the view: %s; too few members are left to let "
+                 "them in, or the guard holds removals: %s",
+                 names, local_way_out(local, way_out));
+    free(silent);
+}
+
 /* The keeper answers with those that did not come back, and those that are not let in. */
 static int check_restart(const struct local *local, const struct client_reply *reply)
 {
@@ -463,20 +574,54 @@ static int check_restart(const struct local *local, const struct client_reply *r
     if (restart_reply_decode(reply->body, &got) != 0)
         return fail(EXIT_FAILED, "the keeper says something unintelligible");
     int code = 0;
-    char way_out[LOCAL_WAY_OUT_SIZE];
     const struct cop_ranks *ids = got.failed.count > 0 ? &got.failed : &got.waiting;
     char *names = cluster_fold(&local->cluster, ids->items, ids->count);
-    if (got.failed.count > 0)
+    if (got.failed.count > 0) {
         code = fail(EXIT_FAILED, "could not be started: %s; see %s/log",
                     names ? names : "?", local->dir.path);
-    else if (got.waiting.count > 0)
-        code = fail(EXIT_REFUSED,
-                    "started, but not in the view: %s; too few members are left to "
-                    "let them in, or the guard holds removals: %s",
-                    names ? names : "?", local_way_out(local, way_out));
+    } else if (got.waiting.count > 0) {
+        explain_waiting(local, names ? names : "?");
+        code = EXIT_REFUSED;
+    }
     free(names);
     restart_reply_free(&got);
     return code;
+}
+
+/* How many of them are in the view again. */
+static uint32_t count_back(const struct local *local, const struct cop_ranks *ids)
+{
+    struct list_reply list;
+    uint32_t back = 0;
+    if (!look(local, &list))
+        return 0;
+    for (uint32_t i = 0; i < ids->count; i++)
+        back += ids->items[i] < list.count &&
+                list.members[ids->items[i]].state == MEMBER_RUNNING;
+    list_reply_free(&list);
+    return back;
+}
+
+/* Says on a terminal for whom it waits. */
+static int await_restart(struct local *local, const struct cop_ranks *ids,
+                         struct client_reply *out)
+{
+    char *names = cluster_fold(&local->cluster, ids->items, ids->count);
+    cop_time deadline = now_ns() + RESTART_TIMEOUT_NS;
+    char what[120];
+    struct progress progress;
+    snprintf(what, sizeof what, "restart, waiting for %.80s to be let in",
+             names ? names : "?");
+    free(names);
+    progress_begin(&progress);
+    while (isatty(STDERR_FILENO) && now_ns() < deadline &&
+           !client_is_ready(&local->keeper, COP_SEC))
+        progress_show(&progress, what, count_back(local, ids), ids->count);
+    progress_end(&progress);
+    cop_time now = now_ns();
+    int error =
+        client_receive(&local->keeper, deadline > now ? deadline - now : 0, out);
+    return error ? error : out->status;
 }
 
 int local_restart(struct local *local, const struct cop_ranks *ids)
@@ -487,8 +632,11 @@ int local_restart(struct local *local, const struct cop_ranks *ids)
     struct cop_buf *body = ids_encode(0, ids->items, ids->count);
     if (body == NULL)
         return fail(EXIT_FAILED, "%s", cop_strerror(COP_ENOMEM));
-    int code = local_call(local, VERB_RESTART, body, RESTART_TIMEOUT_NS, &reply);
+    int error = client_send(&local->keeper, VERB_RESTART, body);
     cop_buf_unref(body);
+    if (!error)
+        error = await_restart(local, ids, &reply);
+    int code = explain_keeper(local, error);
     return code ? code : check_restart(local, &reply);
 }
 

@@ -194,11 +194,16 @@ static int ask(struct client *client, const struct survey *survey,
         if (error)
             asker_free(&asker);
     }
-    if (error == COP_ETIMEDOUT || error == COP_ELOST)
-        return fail(EXIT_FAILED, "the agent that was asked %s",
-                    error == COP_ELOST ? "is gone" : "does not answer");
+    const char *who = survey->from    ? survey->from
+                      : survey->agent ? survey->agent
+                                      : "the agent that was asked";
+    if (error == COP_ELOST)
+        return fail(EXIT_FAILED, "%s is gone", who);
+    if (error == COP_ETIMEDOUT)
+        return fail(EXIT_FAILED,
+                    "%s does not answer: it is stopped, or busy; ask another one", who);
     if (error == COP_ESTATE || error == COP_EREMOVED)
-        return fail(EXIT_REFUSED, "the agent that was asked is not in the view");
+        return fail(EXIT_REFUSED, "%s is not in the view", who);
     if (error == COP_ETOOBIG)
         return fail(EXIT_USAGE, "%s: %u bytes are more than one message has room for",
                     survey->command, survey->payload.length);

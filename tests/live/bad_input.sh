@@ -28,6 +28,7 @@ for command in up down ps probe kill restart bench 'bench contention' 'bench ts'
 done
 bad 2 'an operand is missing' coppice filter
 bad 2 'of which processes' coppice stacks
+bad 2 '--interval takes a time from 1ms to 3600s' coppice top --interval 1us
 bad 2 'not both' coppice top --sample --read x
 bad 2 'cannot read /nonexistent' coppice top --read /nonexistent
 bad 2 'cannot read /nonexistent' coppice stacks --read /nonexistent
@@ -136,7 +137,26 @@ bad 2 '--seed does not go with --swarm; one seed is --seeds S..S' coppice sim --
 bad 2 '--script does not go with --swarm' coppice sim --swarm --script "$scratch/none"
 bad 2 '--nodes does not go with --script' coppice sim --script /dev/null -n 4
 bad 2 'cannot read /: Is a directory' coppice sim --script /
-bad 2 'sim: net must be constant' coppice sim --net x
+bad 2 "sim: --net 'x': net must be constant" coppice sim --net x
+bad 2 "sim: --net '': " coppice sim --net ''
+bad 2 'sim: shape "x": no such shape' coppice sim --shape x
+bad 2 "sim: --shape 'radix:4 y': did not expect 'y'" coppice sim --shape 'radix:4 y'
+bad 2 '--limit takes a number from 1 to 1000000, not ' coppice filter check sum --limit 0
+bad 2 '--limit is for check, not for list' coppice filter list --limit 5
+bad 2 '--type is for check, not for list' coppice filter list --type u64
+# Before anything is measured, also where only the last point is wrong.
+bad 2 "bench: --algorithm: unknown algorithm 'x'" coppice bench agree --algorithm tree,x
+bad 2 '--killed: of 8 not 7 can be killed: two must be left' coppice bench agree -n 64,8 --killed 0,7
+# Whatever takes a number or a time names the option whose value is wrong. (host is no command of people's.)
+checked=0
+for command in $("$COPPICE" --help | sed -n 's/^  \([a-z]*\) .*/\1/p') bench\ {agree,bcast,bulk,contention,exec,floor,rpc,recovery,stream,sweep,tls,ts} 'model bcast'; do
+    for option in $("$COPPICE" $command --help | sed -n 's/^  \(-., \| *\)--\([a-z-]*\) \(N\|K\|S\|J\|D\|MIB\|SEED\|BYTES\|TIME\|MS\|L\) .*/\2/p'); do
+        bad 2 "--$option" coppice $command --$option 'x y'
+        bad 2 "--$option" coppice $command --$option=
+        checked=$((checked + 1))
+    done
+done
+[ $checked -gt 60 ] || die "only $checked options are looked at"
 for command in ps down probe 'kill n0' 'restart n0' view join 'leave n0' 'report n0'; do
     bad 3 "there is no cluster 'default'" coppice $command
     bad 3 "there is no cluster 'nope'" coppice $command --name nope
@@ -314,12 +334,20 @@ for command in kill restart leave report drain ps 'ps --stats'; do
     bad 2 "${command%% *}: 'n1' with what follows is nobody" coppice $command n1 '!n1'
 done
 bad 2 "exec: 'n0!n0' is nobody" coppice exec -w 'n0!n0' -- true
-bad 4 "if it is dead or has left, type: coppice restart n2" coppice join --as n2
+bad 4 "if it is dead or has left, type: coppice restart --name default n2" coppice join --as n2
 bad 2 "there is no member 'x'" coppice restart x
 bad 2 "there is no member 'x'" coppice ps x
 bad 2 "there is no member 'x'" coppice probe --from x
 bad 2 '--from takes one member' coppice probe --from n[0-1]
 bad 2 "bad shape 'cube'" coppice probe --shape cube
+bad 4 'its view is 1, not 99: look again' coppice view --go-on 99
+if [ -w /dev/full ]; then
+    for words in events view ps probe 'group list'; do
+        [ "$words" != 'group list' ] || expect 0 coppice group set some n1
+        bad 1 'cannot write the output: No space left' \
+            bash -c 'exec "$0" $1 >/dev/full' "$COPPICE" "$words"
+    done
+fi
 # Nobody was harmed by any of this.
 probe_says 4 ""
 # The port of a dead member is taken by somebody else: its restart fails, and says so.

@@ -139,12 +139,12 @@ start label --label
 ended text 1
 [ "$out" = $'-- n[0-4,6-15] (15)\nhi' ] || die "$out"
 [ "$err" = 'coppice: no answer yet from n5
-coppice: silent: n5
+coppice: silent: n5 (stopped, or out of reach: see coppice ps; if dead for certain: coppice report)
 coppice: 15 of 16 ran it with exit status 0' ] || die "$err"
 ended json 1
 [ "$(field silent)" = n5 ] && [ "$(field dead)" = "" ] && [ "$(field succeeded)" = 15 ] || die "$out"
 ended label 1
-[ "$(wc -l <<<"$out")" = 15 ] && grep -q 'silent: n5$' <<<"$err" || die "$out $err"
+[ "$(wc -l <<<"$out")" = 15 ] && grep -q 'silent: n5 (stopped' <<<"$err" || die "$out $err"
 # This one it had begun: how it ended there is not known.
 ended middle 1
 [ "$(field silent)" = n5 ] && [ "$(field dead)" = "" ] && [ "$(field succeeded)" = 15 ] || die "$out"

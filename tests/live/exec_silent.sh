@@ -24,6 +24,7 @@ ended() {
     err=$(cat "$scratch/heard")
     [ $code = "$1" ] || die "exit status $code, not $1: $out $err"
 }
+told=' (stopped, or out of reach: see coppice ps; if dead for certain: coppice report)'
 waits() { kill -0 "$asker" 2>/dev/null || die "it does not wait any more: $(cat "$scratch/heard")"; }
 shows() { grep -qxF -- "$1" "$scratch/said"; }
 names() { grep -qxF -- "coppice: no answer yet from $1" "$scratch/heard"; }
@@ -73,7 +74,21 @@ until_true shows '-- n[0-4,6-7] (7)'
 until_true names n5
 ended 1
 [ "$out" = $'-- n[0-4,6-7] (7)\nhi' ] || die "$out"
-grep -qx 'coppice: silent: n5' <<<"$err" || die "$err"
+grep -qx "coppice: silent: n5$told" <<<"$err" || die "$err"
+
+# ---- nobody but those who are silent: for whom it waits is said before the end ----
+start -w n5 -- echo hi
+until_true names n5
+waits
+ended 1
+[ "$err" = "coppice: no answer yet from n5
+coppice: silent: n5$told
+coppice: 0 of 1 ran it with exit status 0" ] && [ -z "$out" ] || die "$out $err"
+# Asked itself, it is named, and another one is to be asked.
+expect 1 coppice exec --from n5 -- echo hi
+[ "$err" = 'coppice: n5 does not answer: it is stopped, or busy; ask another one' ] || die "$err"
+expect 1 coppice probe --from n5 --timeout 100ms
+[ "$err" = 'coppice: n5 does not answer: it is stopped, or busy; ask another one' ] || die "$err"
 
 # ---- groups: the others know them, whoever is silent, and that is said ----
 for agent in '' "--agent $XDG_RUNTIME_DIR/coppice/default/c7.sock"; do
@@ -85,10 +100,20 @@ done
 expect 1 coppice exec -g web -t 1s -- echo hi
 [ "$out" = $'-- n[4,6] (2)\nhi' ] || die "$out"
 grep -qx 'coppice: exec: no answer from n5: groups are as the others know them' <<<"$err" || die "$err"
-grep -qx 'coppice: silent: n5' <<<"$err" || die "$err"
+grep -qx "coppice: silent: n5$told" <<<"$err" || die "$err"
 expect 2 coppice exec -w @nobody -- true
 grep -q "there is no group 'nobody'" <<<"$err" || die "$err"
 expect 0 coppice kill --signal CONT n5
 expect 0 coppice exec -w @web,@db -- true
+# All are stopped: that is said, and what to do, not that nobody lives; and the silence of each is
+# not waited for.
+expect 0 coppice kill --signal STOP n[0-7]
+for words in 'exec -- true' view 'group list'; do
+    expect 1 coppice $words
+    go_on=$(sed -n "s/^coppice: no member of 'default' answers; first let those go on that are stopped: coppice //p" <<<"$err")
+    [ "$go_on" = 'kill --name default --signal CONT n[0-7]' ] || die "$words: $err"
+done
+expect 0 coppice $go_on
+expect 0 coppice exec -- true
 expect 0 coppice down
 assert_nothing_left

@@ -33,6 +33,28 @@ has_left() { out=$(coppice view --json | head -n 1) && [ "$(field left)" = n3 ];
 until_true has_left
 expect 0 coppice restart n3
 probe_says 8 ""
+# Whatever waits for it says so, and goes on when it does.
+waits_for_it() {
+    local text=$1 pid
+    shift
+    expect 0 coppice kill n7 --signal STOP
+    : >"$scratch/waits"
+    "$COPPICE" "$@" >/dev/null 2>"$scratch/waits" &
+    pid=$!
+    until_true grep -qE "^coppice: $text n.*7" "$scratch/waits"
+    expect 0 coppice kill n7 --signal CONT
+    wait $pid || die "$* gave exit status $?: $(cat "$scratch/waits")"
+}
+waits_for_it 'drain: the view waits for' drain n3
+waits_for_it 'drain: the view waits for' drain --undo n3
+waits_for_it 'put: waiting, until --timeout is over, for' put "$0" "$scratch/put-%m"
+waits_for_it 'join: the view waits for' join --as x1
+probe_says 9 ""
+expect 0 coppice leave x1
+expect 0 coppice kill n7 --signal STOP
+expect 1 coppice ps --stats n[6-7]
+grep -q '^coppice: 1 of 2 members did not answer: n7 (dead, or stopped: coppice ps --name default' <<<"$err" || die "$err"
+expect 0 coppice kill n7 --signal CONT
 # An inner member: what is below it cannot answer through it.
 expect 0 coppice kill n1 --signal STOP
 expect 1 coppice probe --json --timeout 3s

@@ -92,7 +92,10 @@ if coppice stacks --pid $$ >/dev/null 2>&1; then
         coppice kill --signal STOP n5
         expect 1 coppice stacks --cluster default --pid "$sleeper" --timeout 10s
         grep -qE "^[^ ].*  1 n[0-9]+:$sleeper\$" <<<"$out" || die "$out"
-        grep -q '4 of 5 members have answered' <<<"$err" || die "$err"
+        grep -q '4 of 5 members have answered; no answer from n5: ' <<<"$err" || die "$err"
+        expect 1 coppice stacks --cluster default --name nosuchprocess --timeout 1s
+        grep -qx 'coppice: stacks: no process matches: 4 of 5 members have answered; no answer from n5: stopped, or out of reach' \
+            <<<"$err" || die "$err"
         # A short time is kept, too, whether that is enough for anybody or not.
         expect 1 coppice stacks --cluster default --pid "$sleeper" --timeout 10ms
         grep -qE '[1-4] of 5 members have answered|nobody has answered in time' <<<"$err" ||
@@ -110,7 +113,7 @@ coppice kill --signal STOP "$root"
 "$COPPICE" probe --agent "$socket" --timeout 7s >/dev/null 2>&1 &
 longer=$!
 expect 1 coppice stacks --agent "$socket" --name nosuchprocess --timeout 500ms
-grep -q 'nobody has answered in time' <<<"$err" || die "$err"
+grep -qE "nobody has answered in time; no answer from ($root|.*\[$root,.*|[0-9,]*)" <<<"$err" || die "$err"
 kill -0 "$longer" 2>/dev/null || die "500ms were not kept"
 kill "$longer"
 wait "$longer" 2>/dev/null || true
