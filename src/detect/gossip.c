@@ -224,6 +224,16 @@ static void speak(struct cop_node *node)
     cop__roster_send(node, to, COP__KIND_GOSSIP, encode(node));
 }
 
+/* That nothing came of it by way of others is a matter of chance (D12). Where witnesses are wanted,
+ * and nobody is there to be one, I ask it myself. */
+static void doubt(struct cop_node *node, cop_id id)
+{
+    if (cop__detect_settings(node)->witnesses > 0 && !cop__case_has_witnesses(node, id))
+        cop__detect_rely(node, id);
+    else
+        cop__accuse(node, id, COP_REASON_SILENT);
+}
+
 static void accuse_old(struct cop_node *node)
 {
     struct cop__gossip *gossip = cop__senses(node)->gossip;
@@ -235,7 +245,7 @@ static void accuse_old(struct cop_node *node)
             continue;
         pulse->grown = gossip->periods; /* if nothing comes of it, once more */
         if (!cop__roster_is_suspect(node, id) && !cop__view_is_drained(node->view, id))
-            cop__accuse(node, id, COP_REASON_SILENT);
+            doubt(node, id);
     }
 }
 

@@ -250,6 +250,8 @@ cop_time cop__ring_further_at(const struct cop_node *node);
 /* witness.c */
 void cop__accuse(struct cop_node *node, cop_id id, enum cop_reason reason);
 void cop__case_mind(struct cop_node *node);
+/* Whether there is anybody who could confirm an accusation. */
+bool cop__case_has_witnesses(const struct cop_node *node, cop_id accused);
 /* The accused is suspect by other ways, or no member any more. */
 void cop__case_close(struct cop_node *node, cop_id id);
 /* Somebody does not answer any more: if it is a witness, it is none. */

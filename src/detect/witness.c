@@ -254,6 +254,11 @@ static uint32_t count_witnesses(const struct cop_node *node, cop_id accused,
     return count;
 }
 
+bool cop__case_has_witnesses(const struct cop_node *node, cop_id accused)
+{
+    return count_witnesses(node, accused, 1) > 0;
+}
+
 /* ---- the course of a case -------------------------------------------------------- */
 
 static void convict(struct cop_node *node, struct cop__case *one)
@@ -456,7 +461,7 @@ static bool needs_witnesses(const struct cop_node *node, cop_id id,
     if (!cop_view_has(node->view, id, cop__roster_get(node, id).incarnation))
         return false;
     return cop__detect_settings(node)->witnesses > 0 &&
-           count_witnesses(node, id, 1) > 0;
+           cop__case_has_witnesses(node, id);
 }
 
 void cop__accuse(struct cop_node *node, cop_id id, enum cop_reason reason)

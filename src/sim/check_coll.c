@@ -534,6 +534,15 @@ static bool is_together(const struct cop_sim *sim, const struct cast *cast, cop_
            cop_view_has(view, id, cop__sim_incarnation(sim, id));
 }
 
+/* D7: where others have to confirm it, who hears nobody accuses nobody: its calls take all the
+ * time that they have. */
+static bool is_at_a_loss(const struct cop_sim *sim, const struct cast *cast)
+{
+    const struct cop_node *node = cop_sim_node(sim, cast->node);
+    return cop__sim_has_views(sim) && sim->config.detect.witnesses > 0 &&
+           cop_node_is_degraded(node);
+}
+
 /* Where a view cannot be committed some wait for others for ever. */
 static bool are_together(const struct state *state, const struct cop_sim *sim,
                          const struct cast *cast)
@@ -541,7 +550,7 @@ static bool are_together(const struct state *state, const struct cop_sim *sim,
     for (cop_id id = 0; id < cop_sim_nodes(sim); id++)
         if (is_in(state, sim, cast, id) && !is_together(sim, cast, id))
             return false;
-    return true;
+    return !is_at_a_loss(sim, cast);
 }
 
 static bool is_in_view_of(const struct cop_sim *sim, cop_id of, cop_id id)

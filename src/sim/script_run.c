@@ -26,6 +26,8 @@
 #define PEACE_MOST_NS (30 * COP_SEC)
 #define PEACE_MOST_PERIODS 200u
 #define STEALTH_PERIODS 48u
+/* And when the programs have had the time for what they have yet to do, and so much for trying again. */
+#define PROGRAMS_NS (10 * COP_SEC)
 
 /* What the guard held goes on after a minute, with all that waited. */
 #define GUARD_NS (90 * COP_SEC)
@@ -200,6 +202,19 @@ static cop_time horizon(const struct cop_sim_script *script)
            (script->config.guard ? GUARD_NS : 0);
 }
 
+/* Events of detectors, until then: of each period so many at each node. */
+#define LOOKS 16u
+static uint64_t looks_until(const struct run *run, cop_time until)
+{
+    const struct cop_detect *detect = &run->script->config.detect;
+    cop_time now = run->sim->now, periods = 0, length = until > now ? until - now : 0;
+    if (detect->ring_period_ns)
+        periods += length / detect->ring_period_ns;
+    if (detect->gossip_period_ns)
+        periods += length / detect->gossip_period_ns;
+    return periods * run->script->config.nodes * LOOKS;
+}
+
 /*
  * Runs until nothing is due. What does not come to rest by itself is a fault; but who is
  * behind a partition or waits for somebody paused may try again and again, until `until`.
@@ -207,8 +222,9 @@ static cop_time horizon(const struct cop_sim_script *script)
 static void run_to_rest(struct run *run, cop_time until)
 {
     struct cop_sim *sim = run->sim;
-    uint64_t limit =
-        cop_sim_events(sim) + REST_EVENTS + 1000 * (uint64_t)run->script->config.nodes;
+    uint64_t limit = cop_sim_events(sim) + REST_EVENTS +
+                     1000 * (uint64_t)run->script->config.nodes +
+                     looks_until(run, until);
     sim->stopped = false;
     while (!sim->stopped && cop_sim_step(sim)) {
         bool late = sim->now > until;
@@ -251,6 +267,31 @@ static bool is_chosen(const struct run *run, cop_id id)
             cop_sim_draw(run->sim, COP__PLACE_LIVENESS, id, 0, n) < LIVENESS_ALL);
 }
 
+/* Whether no call is left anywhere. */
+static bool calls_are_over(const struct cop_sim *sim)
+{
+    for (cop_id id = 0; id < sim->config.nodes; id++)
+        if (cop_sim_is_alive(sim, id) && cop_node_calls(cop_sim_node(sim, id)) > 0)
+            return false;
+    return true;
+}
+
+/* Until calls are over; where detectors look on for ever it never comes to rest. */
+static void run_calls(struct run *run)
+{
+    struct cop_sim *sim = run->sim;
+    cop_time until = sim->now + LIVENESS_TIMEOUT_NS + REST_NS;
+    cop_time step = COP_SEC + period_of(run->script);
+    if (!period_of(run->script) || !cop__sim_has_nodes(sim)) {
+        run_to_rest(run, until);
+        return;
+    }
+    do {
+        run_to_rest(run, sim->now + step);
+    } while (sim->now < until && !cop_sim_failure(sim) && !cop_sim_is_quiet(sim) &&
+             !calls_are_over(sim));
+}
+
 /* A few at a time: all at once would be n * n messages in flight, and prove no more. */
 static void probe_from_everybody(struct run *run, uint32_t round)
 {
@@ -261,9 +302,9 @@ static void probe_from_everybody(struct run *run, uint32_t round)
             continue;
         submit_probe(run, id, LIVENESS_TOKEN + (uint64_t)round * n + id);
         if (++together % LIVENESS_TOGETHER == 0)
-            run_to_rest(run, run->sim->now + LIVENESS_TIMEOUT_NS + REST_NS);
+            run_calls(run);
     }
-    run_to_rest(run, run->sim->now + LIVENESS_TIMEOUT_NS + REST_NS);
+    run_calls(run);
 }
 
 /* Whether exactly those who live are in a view, all in the same one. */
@@ -288,20 +329,36 @@ static bool is_peace(const struct cop_sim *sim)
     return view && cop_view_size(view) == alive;
 }
 
+/* What the programs around the nodes have yet to do, if they have not begun. */
+static cop_time work_of(const struct cop_sim_script *script)
+{
+    const struct cop_sim_agree *agree = &script->config.agree;
+    const struct cop_sim_stream *stream = &script->config.stream;
+    cop_time wave = stream->gap_ns + stream->lag_ns + stream->timeout_ns;
+    if (agree->count == 0 && stream->waves == 0)
+        return 0;
+    return PROGRAMS_NS + agree->count * agree->gap_ns +
+           (stream->waves + stream->downs) * wave;
+}
+
 /* Where detectors look on for ever: until all is well, and a while longer. */
 static void run_to_peace(struct run *run)
 {
     struct cop_sim *sim = run->sim;
+    bool calls = run_is_collective(run);
     cop_time period = period_of(run->script);
-    cop_time last = sim->now + PEACE_MOST_NS + PEACE_MOST_PERIODS * period +
-                    (run->script->config.guard ? GUARD_NS : 0);
-    cop_time step = PEACE_NS + PEACE_PERIODS * period;
+    cop_time begun = sim->now + work_of(run->script);
     cop_time first =
-        sim->now + (run->script->config.detect.stealth ? STEALTH_PERIODS * period : 0);
+        begun + (run->script->config.detect.stealth ? STEALTH_PERIODS * period : 0);
+    cop_time last = begun + PEACE_MOST_NS + PEACE_MOST_PERIODS * period +
+                    (run->script->config.guard ? GUARD_NS : 0) +
+                    (calls ? horizon(run->script) : 0);
+    cop_time step = PEACE_NS + PEACE_PERIODS * period;
     bool was_peace = false;
     while (sim->now < last && !cop_sim_failure(sim)) {
         run_to_rest(run, sim->now + step);
-        bool peace = sim->now >= first && is_peace(sim);
+        bool peace =
+            sim->now >= first && is_peace(sim) && (!calls || calls_are_over(sim));
         if (peace && was_peace)
             return;
         was_peace = peace;

@@ -462,6 +462,13 @@ static void draw_views(struct cop__draw *draw)
     draw->error = cop_sim_script_shape(script, text, 1, message, sizeof(message));
 }
 
+/* How far apart things of which there are so many are, at most. Where detectors look on, and that is
+ * as slow as they are, all of them come within the time of the faults. */
+static cop_time pace(const struct cop__draw *draw, uint64_t count)
+{
+    return draw->period ? draw->span / count + 1 : draw->span;
+}
+
 /* Agreements all the while: many short ones, or a few that are spread over the faults. */
 static void draw_agree(struct cop__draw *draw)
 {
@@ -477,7 +484,8 @@ static void draw_agree(struct cop__draw *draw)
     agree->count = (uint32_t)cop__between(draw, 1, 12);
     agree->window = cop__chance(draw, 50) ? 1 : (uint32_t)cop__between(draw, 2, 4);
     agree->groups = cop__chance(draw, 40) ? (uint32_t)cop__between(draw, 1, 4) : 0;
-    agree->gap_ns = cop__chance(draw, 70) ? cop__between(draw, 1, draw->span) : 0;
+    agree->gap_ns =
+        cop__chance(draw, 70) ? cop__between(draw, 1, pace(draw, agree->count)) : 0;
     agree->timeout_ns =
         cop__chance(draw, 8) ? cop__between(draw, 20, 20000) * COP_USEC : 0;
     agree->keep_tree = cop__chance(draw, 25);
@@ -577,12 +585,13 @@ static void draw_stream(struct cop__draw *draw)
              filters[cop__below(draw, 5)]);
     stream->waves = (uint32_t)cop__between(draw, 1, cop__chance(draw, 70) ? 8 : 30);
     stream->window = (uint32_t)cop__between(draw, 1, cop__chance(draw, 70) ? 4 : 16);
-    stream->gap_ns = cop__chance(draw, 80) ? cop__between(draw, 1, draw->span) : 0;
-    stream->lag_ns = cop__chance(draw, 50) ? cop__between(draw, 1, draw->span) : 0;
+    cop_time most = pace(draw, stream->waves);
+    stream->gap_ns = cop__chance(draw, 80) ? cop__between(draw, 1, most) : 0;
+    stream->lag_ns = cop__chance(draw, 50) ? cop__between(draw, 1, most) : 0;
     stream->downs = cop__chance(draw, 40) ? (uint32_t)cop__between(draw, 1, 8) : 0;
     if (cop__chance(draw, 20)) {
         stream->sync = COP_SYNC_TIMEOUT;
-        stream->timeout_ns = cop__between(draw, 1, draw->span);
+        stream->timeout_ns = cop__between(draw, 1, most);
     } else if (cop__chance(draw, 15)) {
         stream->sync = COP_SYNC_NONE;
     }
@@ -628,8 +637,8 @@ int cop_sim_swarm_script(uint64_t seed, uint32_t flags, struct cop_sim_script *o
     static const cop_time spans[] = {100 * COP_USEC, COP_MSEC, 20 * COP_MSEC};
     draw.span = spans[cop__below(&draw, 3)];
     bool members = is_about_members(flags);
-    if (members)
-        cop__swarm_detectors(&draw);
+    if (members || (views && cop__swarm_looks_for_silence(seed)))
+        cop__swarm_detectors(&draw, !members);
     draw.plots = views && cop__chance(&draw, 60);
     if (views)
         draw_views(&draw);
@@ -649,10 +658,10 @@ int cop_sim_swarm_script(uint64_t seed, uint32_t flags, struct cop_sim_script *o
         draw_moves(&draw);
     if (flags & COP_SIM_SWARM_DRAIN)
         draw_drains(&draw);
-    if (members) {
+    if (draw.period)
         cop__swarm_silence(&draw);
+    if (members)
         cop__swarm_history(&draw);
-    }
     if (draw.error == 0 && (flags & COP_SIM_SWARM_COLL))
         draw.error = cop__swarm_collectives(&script);
     if (flags & COP_SIM_SWARM_GUARD)

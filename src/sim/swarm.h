@@ -63,7 +63,9 @@ static inline void cop__draw_add(struct cop__draw *draw,
 void cop__draw_plots(struct cop__draw *draw);
 /* swarm_member.c: detectors, and how far apart all else is; what they may not tell from deaths;
  * long histories. */
-void cop__swarm_detectors(struct cop__draw *draw);
+void cop__swarm_detectors(struct cop__draw *draw, bool always);
+/* Whether a seed of what is built on views has detectors. */
+bool cop__swarm_looks_for_silence(uint64_t seed);
 void cop__swarm_silence(struct cop__draw *draw);
 void cop__swarm_history(struct cop__draw *draw);
 /* Makes broadcasts out of the probes of a script, and groups for them, by its seed. */

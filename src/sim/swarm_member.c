@@ -55,11 +55,16 @@ static cop_time draw_period(struct cop__draw *draw)
     return periods[below(draw, kinds)] * COP_MSEC;
 }
 
-void cop__swarm_detectors(struct cop__draw *draw)
+bool cop__swarm_looks_for_silence(uint64_t seed)
+{
+    return cop__mix64(seed ^ UINT64_C(0x51e7ce)) % 4 == 0;
+}
+
+void cop__swarm_detectors(struct cop__draw *draw, bool always)
 {
     struct cop_detect *detect = &draw->script->config.detect;
     begin(draw, UINT64_C(0xde7ec7));
-    if (!chance(draw, 30))
+    if (!chance(draw, 30) && !always)
         return;
     uint64_t kind = below(draw, 10);
     draw->period = draw_period(draw);
@@ -69,7 +74,8 @@ void cop__swarm_detectors(struct cop__draw *draw)
         detect->gossip_period_ns = kind == 5 ? draw_period(draw) : draw->period;
     if (kind > 7 || chance(draw, 60))
         detect->witnesses = 1 + (uint32_t)below(draw, 4);
-    detect->stealth = detect->gossip_period_ns > 0 && chance(draw, 40);
+    /* Who keeps silent takes no part in what is built on views (D13). */
+    detect->stealth = detect->gossip_period_ns > 0 && chance(draw, 40) && !always;
     /* All that is drawn for other seeds, but as far apart as the detectors look; or much faster. */
     if (chance(draw, 60))
         draw->span = (1 + below(draw, 20)) * draw->period;

@@ -537,6 +537,15 @@ static bool read_wave(struct cop_node *node, struct cop__stream *stream,
     return false;
 }
 
+/* T12: who gave this wave had heard that the one a window before it was taken. I need not have, for
+ * another parent may have told it so; and if that, front-end and root are gone nobody else will tell me. */
+static void hear_of_mark(struct cop_node *node, struct cop__stream *stream,
+                         uint64_t wave)
+{
+    if (wave > stream->mark + stream->window)
+        cop__stream_set_mark(node, stream, wave - stream->window, stream->down_mark);
+}
+
 void cop__on_wave(struct cop_node *node, const struct cop_frame *frame)
 {
     struct cop__msg_wave message;
@@ -568,6 +577,7 @@ void cop__on_wave(struct cop_node *node, const struct cop_frame *frame)
                                                header->sender_incarnation);
         bool got = slot->got != message.got;
         slot->got = message.got;
+        hear_of_mark(node, stream, message.wave);
         if (pending.whole)
             cop__report_compare(node, stream->network, slot->id, &pending.cover);
         cop__slot_push(node, stream, slot, &pending);

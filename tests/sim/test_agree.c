@@ -41,6 +41,7 @@ static void test_seeds_differ_in_kind(void **state)
 {
     (void)state;
     unsigned algorithms[COP_ALGORITHMS] = {0}, windows[5] = {0}, groups = 0;
+    unsigned detectors = 0;
     uint64_t agreements = 0, deaths = 0, revotes = 0, terminations = 0;
     for (uint64_t seed = 1; seed <= 300; seed++) {
         struct cop_sim_script script;
@@ -48,6 +49,8 @@ static void test_seeds_differ_in_kind(void **state)
         algorithms[script.config.agree.algorithm]++;
         windows[script.config.agree.window]++;
         groups += script.config.agree.groups > 0;
+        detectors += script.config.detect.ring_period_ns > 0 ||
+                     script.config.detect.gossip_period_ns > 0;
         struct cop_sim_report report = run_script(&script);
         agreements += report.agreements;
         deaths += report.deaths;
@@ -60,6 +63,7 @@ static void test_seeds_differ_in_kind(void **state)
     for (unsigned i = 1; i <= 4; i++)
         assert_in_range(windows[i], 20, 250);
     assert_in_range(groups, 50, 250);
+    assert_in_range(detectors, 40, 90);
     assert_in_range(agreements, 800, 100000);
     assert_in_range(deaths, 500, 100000);
     assert_in_range(revotes, 50, 100000);

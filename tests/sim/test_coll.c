@@ -461,6 +461,19 @@ static void test_scripts_print(void **state)
     assert_in_range(oob, 10, 10000);
 }
 
+/* D7: who has nobody left to confirm that the others are dead accuses nobody, and its call takes all its
+ * time. And who stood still takes part in a call that is over for a while: until its time is up. */
+static void test_calls_where_silence_is_looked_for(void **state)
+{
+    (void)state;
+    run_text("nodes 3\nshape chain\nseed 1938\nviews majority\ndetect witnesses 2\n"
+             "net constant 10us\nat 0ns bcast 0 group 2 token 2 timeout 10s version 1 "
+             "mischief 40 strict bulk 122 2\nat 0ns crash 1-2\nliveness\n");
+    run_text("nodes 4\nshape chain\nseed 1233\nviews majority\ndetect ring 400ms\n"
+             "net constant 10us\nat 0ns bcast 3 token 2 timeout 10s version 1 strict "
+             "bulk 191 5\ncrash 2 before-recv 5\nat 0ns pause 1\nliveness\n");
+}
+
 /* C2: who dies and comes back while it runs is named, and who comes later is not. */
 static void test_over_a_view_that_changes(void **state)
 {
@@ -519,6 +532,7 @@ int main(void)
         cmocka_unit_test(test_a_new_life_is_told_of_the_group),
         cmocka_unit_test(test_every_order),
         cmocka_unit_test(test_every_order_of_views),
+        cmocka_unit_test(test_calls_where_silence_is_looked_for),
         cmocka_unit_test(test_over_a_view_that_changes),
         cmocka_unit_test(test_a_call_ahead_of_its_view),
         cmocka_unit_test(test_before_it_is_a_member),

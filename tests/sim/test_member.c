@@ -630,6 +630,19 @@ static const char *const found[] = {
     "at 0ns leave 4\n"
     "at 0ns leave 0\n"
     "liveness\n",
+    /* D12: by chance 0 hears nothing of 4, and 2, which is drained, is no witness */
+    "nodes 6\n"
+    "shape chain\n"
+    "seed 195\n"
+    "views majority\n"
+    "start 4\n"
+    "detect gossip 20ms witnesses 3\n"
+    "net constant 27us jitter 85us\n"
+    "crash 1 before-recv 2\n"
+    "at 0ns join\n"
+    "at 0ns drain 0 about 2\n"
+    "at 3423ms crash 3\n"
+    "at 30s drain 0 about 2\n",
 };
 
 static void test_found_by_the_swarm(void **state)

@@ -780,6 +780,28 @@ static void test_joined_for_want_of_room(void **state)
         "at 503276us resume 26\nat 507352us crash 27\n");
 }
 
+/*
+ * Front-end and root are gone, and those who heard last what was taken are below one who did not: 3 stood
+ * still meanwhile, and is the root now; 2 opened another stream of that number, and has just heard of the
+ * elder. What it waits for it could only give when something had been taken, and that waits for it.
+ */
+static void test_waves_say_what_was_taken(void **state)
+{
+    (void)state;
+    run_text("nodes 8\nshape radix:2\nseed 6056\nviews has 3-5\nstart 8\n"
+             "detect ring 400ms witnesses 2\n"
+             "stream max waves 30 window 4 lag 194327327ns front 1\n"
+             "net constant 10us\nat 1403ms crash 0-2\nat 1019ms pause 3\n"
+             "at 1182ms report 1 about 3\nat 1592ms resume 3\nliveness\n");
+    run_text("nodes 5\nshape flat\nseed 12053\nviews majority\nstart 4\n"
+             "detect witnesses 2\n"
+             "stream sum waves 41 window 2 gap 433us lag 2629654ns downs 2 front 2 "
+             "single\n"
+             "net constant 10us\nat 0ns crash 1\nat 0ns partition 3 | 2\n"
+             "at 0ns leave 2\nat 147ms restart 2\nat 198ms join spare\n"
+             "at 230ms crash 0\nliveness\n");
+}
+
 /* 6 carries all others when 1 becomes the root and leaves 5, which is below 6. That stays covered for 6,
  * because those between wait for others: it asks 1 all the same. */
 static void test_the_root_is_below_nobody(void **state)
@@ -910,6 +932,7 @@ int main(void)
         cmocka_unit_test(test_opened_while_it_is_between_two),
         cmocka_unit_test(test_leaves_after_its_parent),
         cmocka_unit_test(test_joined_for_want_of_room),
+        cmocka_unit_test(test_waves_say_what_was_taken),
         cmocka_unit_test(test_the_root_is_below_nobody),
         cmocka_unit_test(test_departed_a_moment_later),
         cmocka_unit_test(test_checkers_fail),
