@@ -341,22 +341,26 @@ static cop_time work_of(const struct cop_sim_script *script)
            (stream->waves + stream->downs) * wave;
 }
 
-/* Where detectors look on for ever: until all is well, and a while longer. */
+/* Where detectors look on for ever: until all is well, and a while longer. Who is removed by chance
+ * and comes back begins its work anew. */
 static void run_to_peace(struct run *run)
 {
     struct cop_sim *sim = run->sim;
-    bool calls = run_is_collective(run);
-    cop_time period = period_of(run->script);
-    cop_time begun = sim->now + work_of(run->script);
+    bool calls = run_is_collective(run), was_peace = false;
+    cop_time period = period_of(run->script), work = work_of(run->script);
     cop_time first =
-        begun + (run->script->config.detect.stealth ? STEALTH_PERIODS * period : 0);
-    cop_time last = begun + PEACE_MOST_NS + PEACE_MOST_PERIODS * period +
+        sim->now + work +
+        (run->script->config.detect.stealth ? STEALTH_PERIODS * period : 0);
+    cop_time last = sim->now + 2 * work + PEACE_MOST_NS + PEACE_MOST_PERIODS * period +
                     (run->script->config.guard ? GUARD_NS : 0) +
                     (calls ? horizon(run->script) : 0);
     cop_time step = PEACE_NS + PEACE_PERIODS * period;
-    bool was_peace = false;
+    uint64_t installed = cop_sim_stats(sim)->views_installed;
     while (sim->now < last && !cop_sim_failure(sim)) {
         run_to_rest(run, sim->now + step);
+        if (cop_sim_stats(sim)->views_installed != installed && first < sim->now + work)
+            first = sim->now + work;
+        installed = cop_sim_stats(sim)->views_installed;
         bool peace =
             sim->now >= first && is_peace(sim) && (!calls || calls_are_over(sim));
         if (peace && was_peace)

@@ -802,6 +802,18 @@ static void test_waves_say_what_was_taken(void **state)
              "at 230ms crash 0\nliveness\n");
 }
 
+/* Long after the last fault gossip removes nearly all, by chance. They come back and give all of it again, for which
+ * there has to be time before it is judged. */
+static void test_removed_by_chance(void **state)
+{
+    (void)state;
+    run_text("nodes 9\nshape flat\nseed 120833\nviews none\nstart 9\n"
+             "detect ring 200ms gossip 50ms\n"
+             "stream levels waves 6 window 16 params sum@2,min@1,max gap 181629137ns "
+             "downs 3 down select of to=1-3+6 front 7 leaves\n"
+             "net constant 10us\nat 3167ms crash 7\nliveness\n");
+}
+
 /* 6 carries all others when 1 becomes the root and leaves 5, which is below 6. That stays covered for 6,
  * because those between wait for others: it asks 1 all the same. */
 static void test_the_root_is_below_nobody(void **state)
@@ -933,6 +945,7 @@ int main(void)
         cmocka_unit_test(test_leaves_after_its_parent),
         cmocka_unit_test(test_joined_for_want_of_room),
         cmocka_unit_test(test_waves_say_what_was_taken),
+        cmocka_unit_test(test_removed_by_chance),
         cmocka_unit_test(test_the_root_is_below_nobody),
         cmocka_unit_test(test_departed_a_moment_later),
         cmocka_unit_test(test_checkers_fail),
