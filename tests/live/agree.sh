@@ -69,6 +69,8 @@ good value 12 && good silent ""
 
 # Degraded: no view can be committed without those who are dead.
 is_degraded() { out=$(coppice view --json | head -n 1) && [ "$(field degraded)" = true ]; }
+# Stopped first: or those who die late might let the others commit a view without those who died early.
+coppice kill --signal STOP n[5-11]
 coppice kill n[5-11]
 until_true is_degraded
 expect 4 coppice agree --timeout 500ms
