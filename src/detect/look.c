@@ -98,7 +98,10 @@ void cop__look_ask(struct cop_node *node, struct cop__look *look, cop_time patie
 void cop__senses_on_peer_up(struct cop_node *node, cop_id peer)
 {
     const struct cop__senses *senses = cop__senses(node);
-    for (uint32_t i = 0; senses && i < senses->look_count; i++)
+    if (!senses)
+        return;
+    cop__look_forget_unanswered(node, peer);
+    for (uint32_t i = 0; i < senses->look_count; i++)
         if (senses->looks[i].id == peer && senses->looks[i].open &&
             senses->looks[i].asked < node->now)
             send_ping(node, &senses->looks[i]);
@@ -264,6 +267,86 @@ void cop__look_mind(struct cop_node *node)
         cop__look_tell_one(node, look, SIGHT_SILENT);
 }
 
+/* ---- what a witness knows -------------------------------------------------------- */
+
+static bool is_known(const struct cop_node *node, const struct cop__unanswered *one)
+{
+    return one->incarnation != 0 && one->until >= node->now;
+}
+
+/* The place of this one; else one that is free, or whose question is the oldest. */
+static struct cop__unanswered *place_for(const struct cop_node *node, cop_id id)
+{
+    struct cop__unanswered *all = cop__senses(node)->unanswered, *place = all;
+    for (uint32_t i = 0; i < COP__UNANSWERED_MAX; i++) {
+        if (all[i].id == id && is_known(node, &all[i]))
+            return &all[i];
+        if (is_known(node, place) &&
+            (!is_known(node, &all[i]) || all[i].asked < place->asked))
+            place = &all[i];
+    }
+    return place;
+}
+
+/* V9: of those before me alone I have to know it myself. */
+void cop__look_keep_unanswered(struct cop_node *node, const struct cop__look *look)
+{
+    if (look->id >= node->self)
+        return;
+    struct cop__unanswered *place = place_for(node, look->id);
+    /* Time that was lost is given to it (D8). */
+    cop_time asked = look->deadline - look->patience;
+    if (asked > node->now)
+        asked = node->now;
+    bool again = place->id == look->id && place->incarnation == look->incarnation &&
+                 is_known(node, place);
+    if (again && place->asked < asked)
+        asked = place->asked;
+    *place = (struct cop__unanswered){look->id, look->incarnation, asked,
+                                      node->now + cop__senses_patience(node)};
+}
+
+void cop__look_forget_unanswered(struct cop_node *node, cop_id id)
+{
+    struct cop__senses *senses = cop__senses(node);
+    for (uint32_t i = 0; i < COP__UNANSWERED_MAX; i++)
+        if (senses->unanswered[i].id == id || id == COP_ID_NONE)
+            senses->unanswered[i].incarnation = 0;
+}
+
+/* How long one whom I have to know about myself has left to answer. */
+static cop_time patience_left(const struct cop_node *node, cop_id id)
+{
+    const struct cop__senses *senses = cop__senses(node);
+    cop_incarnation life = cop__roster_get(node, id).incarnation;
+    cop_time patience = cop__senses_patience(node);
+    for (uint32_t i = 0; i < COP__UNANSWERED_MAX; i++) {
+        const struct cop__unanswered *one = &senses->unanswered[i];
+        if (one->id != id || one->incarnation != life || !is_known(node, one))
+            continue;
+        cop_time age = node->now - one->asked;
+        return age < patience ? patience - age : 0;
+    }
+    return patience;
+}
+
+void cop__look_digest_unanswered(const struct cop_node *node,
+                                 struct cop__digest *digest)
+{
+    const struct cop__senses *senses = cop__senses(node);
+    for (uint32_t i = 0; i < COP__UNANSWERED_MAX; i++) {
+        const struct cop__unanswered *one = &senses->unanswered[i];
+        if (!is_known(node, one))
+            continue;
+        cop__digest_word(digest, one->id);
+        cop__digest_word(digest, one->incarnation);
+        cop__digest_word(digest, node->now - one->asked);
+        cop__digest_word(digest, one->until - node->now);
+    }
+}
+
+/* ---- having to know it oneself ---------------------------------------------------- */
+
 /* An inquiry or a report from outside needs senses where no detector does. */
 static bool has_detector(const struct cop_node *node)
 {
@@ -274,7 +357,7 @@ void cop__detect_verify(struct cop_node *node, cop_id id)
 {
     if (!has_detector(node) || cop__look_find(node, id, LOOK_VERIFY))
         return;
-    cop__look_begin(node, id, LOOK_VERIFY, cop__senses_patience(node));
+    cop__look_begin(node, id, LOOK_VERIFY, patience_left(node, id));
 }
 
 void cop__detect_verify_report(struct cop_node *node, cop_id id)

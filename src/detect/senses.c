@@ -136,7 +136,11 @@ void cop__detect_stop(struct cop_node *node)
 
 void cop__senses_on_change(struct cop_node *node, const struct cop__change *change)
 {
-    if (!cop__senses(node) || change->kind == COP__CHANGE_RESTATED)
+    if (!cop__senses(node))
+        return;
+    if (cop__roster_get(node, change->id).status < COP_SUSPECT)
+        cop__look_forget_unanswered(node, change->id);
+    if (change->kind == COP__CHANGE_RESTATED)
         return;
     if (change->kind != COP__CHANGE_ALIVE) {
         cop__case_close(node, change->id);
@@ -192,6 +196,7 @@ void cop__detect_hear(struct cop_node *node, cop_id id)
 {
     if (!cop__senses(node))
         return;
+    cop__look_forget_unanswered(node, id);
     cop__look_tell(node, id, SIGHT_REACHED);
     cop__case_hear(node, id);
 }
@@ -227,6 +232,7 @@ static void credit(struct cop_node *node)
     struct cop__senses *senses = cop__senses(node);
     cop_time late = node->now - senses->wake, base = cop__senses_base(node);
     COP__COUNT(node, credits);
+    cop__look_forget_unanswered(node, COP_ID_NONE);
     for (uint32_t i = 0; i < senses->look_count; i++) {
         struct cop__look *look = &senses->looks[i];
         if (look->open && look->credits++ >= CREDITS_MAX)
@@ -325,11 +331,15 @@ void cop__senses_digest(const struct cop_node *node, struct cop__digest *digest)
         cop__digest_word(digest, (uint64_t)look->purpose << 2 | flags);
         cop__digest_word(digest, left(node, look->deadline));
     }
+    cop__look_digest_unanswered(node, digest);
     for (uint32_t i = 0; i < senses->case_count; i++) {
         const struct cop__case *one = &senses->cases[i];
         cop__digest_word(digest, (uint64_t)one->id << 32 | one->confirmed << 16 |
                                      one->silent << 8 | one->held);
         cop__digest_word(digest, (uint64_t)one->near << 32 | one->walked);
+        cop__digest_word(digest, (uint64_t)one->first << 32 | one->successor);
+        cop__digest_word(digest, (one->first_is_asked ? 1u : 0u) |
+                                     (one->successor_is_asked ? 2u : 0u));
     }
     for (uint32_t i = 0; i < senses->question_count; i++)
         cop__digest_word(digest, left(node, senses->questions[i].deadline) ^

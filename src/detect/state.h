@@ -36,6 +36,14 @@ struct cop__look {
     uint64_t token; /* FAVOUR: the asker's; INQUIRY: the request's */
 };
 
+/* Whom I asked as a witness since `asked`, and it did not answer: that I know myself (V9). */
+struct cop__unanswered {
+    cop_id id;
+    cop_incarnation incarnation; /* 0: nobody */
+    cop_time asked, until;       /* `until`: then I ask it again */
+};
+#define COP__UNANSWERED_MAX 4u
+
 /* ---- asking others --------------------------------------------------------------- */
 
 /* An accusation of mine that others have to confirm. */
@@ -46,7 +54,8 @@ struct cop__case {
     uint32_t confirmed; /* so many cannot reach it either */
     uint32_t silent;    /* so many did not answer me */
     cop_id first;       /* who is asked before all others; NONE: nobody */
-    bool first_is_asked;
+    cop_id successor; /* who is asked beside them, for it has to know; NONE: nobody */
+    bool first_is_asked, successor_is_asked;
     uint32_t near;   /* so many of those who stand near it were looked at next */
     uint32_t walked; /* places of the ring that were looked at for witnesses */
     bool held;       /* nobody answered: it may be me */
@@ -94,6 +103,7 @@ struct cop__senses {
     struct cop_ranks awaited;   /* by those above, at the last scan */
     struct cop__look *looks;
     uint32_t look_count, look_capacity;
+    struct cop__unanswered unanswered[COP__UNANSWERED_MAX];
     struct cop__case *cases;
     uint32_t case_count, case_capacity;
     struct cop__question *questions;
@@ -217,6 +227,10 @@ struct cop__look *cop__look_find(const struct cop_node *node, cop_id id,
                                  enum cop__purpose purpose);
 /* Tells whoever looks at `id`. */
 void cop__look_tell(struct cop_node *node, cop_id id, enum cop__sight sight);
+void cop__look_keep_unanswered(struct cop_node *node, const struct cop__look *look);
+/* Of all, if `id` is COP_ID_NONE. */
+void cop__look_forget_unanswered(struct cop_node *node, cop_id id);
+void cop__look_digest_unanswered(const struct cop_node *node, struct cop__digest *digest);
 void cop__look_tell_one(struct cop_node *node, struct cop__look *look,
                         enum cop__sight sight);
 void cop__look_mind(struct cop_node *node);

@@ -118,6 +118,7 @@ static struct cop__case *add_case(struct cop_node *node, cop_id id)
         .id = id,
         .incarnation = cop__roster_get(node, id).incarnation,
         .first = cop__detour_for(node, id, COP__KIND_NEWS, 0),
+        .successor = COP_ID_NONE,
         .deadline = COP_TIME_NEVER,
     };
     cop__senses_touch(node);
@@ -213,6 +214,39 @@ static bool ask_first(struct cop_node *node, struct cop__case *one)
     return ask_one(node, one, one->first);
 }
 
+/* Who proposes without the accused, if it is the turn of that, and has to find out itself. */
+static cop_id successor_of(const struct cop_node *node, cop_id accused)
+{
+    if (!cop__has_views(node) ||
+        cop__roster_proposer(node, node->view, COP_ID_NONE) != accused)
+        return COP_ID_NONE;
+    cop_id next = cop__roster_proposer(node, node->view, accused);
+    return next != node->self && next > accused ? next : COP_ID_NONE;
+}
+
+/*
+ * V9: who proposes has to know itself. As a witness it finds out while the others do, and not
+ * after them.
+ */
+static bool ask_successor(struct cop_node *node, struct cop__case *one)
+{
+    if (one->successor_is_asked)
+        return false;
+    one->successor_is_asked = true;
+    one->successor = successor_of(node, one->id);
+    if (one->successor == COP_ID_NONE || one->successor == one->first)
+        return false;
+    return ask_one(node, one, one->successor);
+}
+
+/* It is one more, and not one of them, for it may have died together with the accused; unless
+ * it would be asked anyway. */
+static bool successor_is_extra(const struct cop_node *node, const struct cop__case *one)
+{
+    return one->successor != COP_ID_NONE && one->successor != one->first &&
+           !is_near(node, one->id, one->successor, NEAR);
+}
+
 /* Asks so many that have not been asked; each two accuse by another order. How many it
  * found. */
 static uint32_t ask_witnesses(struct cop_node *node, struct cop__case *one,
@@ -221,6 +255,10 @@ static uint32_t ask_witnesses(struct cop_node *node, struct cop__case *one,
     uint32_t start = (uint32_t)cop__mix64((uint64_t)one->id << 32 ^ node->self);
     struct cop__walk walk = cop__ring_walk(node, start + one->walked);
     uint32_t found = ask_first(node, one);
+    if (ask_successor(node, one)) {
+        found++;
+        want += successor_is_extra(node, one);
+    }
     walk.left -= one->walked < walk.left ? one->walked : walk.left;
     while (found < want && !node->failed) {
         uint32_t before = walk.left;
@@ -231,7 +269,7 @@ static uint32_t ask_witnesses(struct cop_node *node, struct cop__case *one,
         one->walked += before - walk.left;
         if (witness == COP_ID_NONE)
             break;
-        if (witness == one->id || witness == one->first ||
+        if (witness == one->id || witness == one->first || witness == one->successor ||
             (is_other && is_near(node, one->id, witness, NEAR)))
             continue;
         found += ask_one(node, one, witness);
@@ -287,11 +325,15 @@ static void hold_back(struct cop_node *node, struct cop__case *one)
     one->deadline = node->now + (HOLD_NS << doublings);
 }
 
-/* No question is open, and it is not decided. */
+static uint32_t needed(const struct cop_node *node, const struct cop__case *one)
+{
+    return count_witnesses(node, one->id, cop__detect_settings(node)->witnesses);
+}
+
+/* No question is open that it has to wait for, and it is not decided. */
 static void go_on(struct cop_node *node, struct cop__case *one)
 {
-    uint32_t most = cop__detect_settings(node)->witnesses;
-    uint32_t need = count_witnesses(node, one->id, most);
+    uint32_t need = needed(node, one);
     if (one->confirmed >= need && (one->confirmed > 0 || need == 0)) {
         convict(node, one);
         return;
@@ -309,7 +351,7 @@ static void go_on(struct cop_node *node, struct cop__case *one)
 
 static void reset(struct cop__case *one)
 {
-    one->held = one->first_is_asked = false;
+    one->held = one->first_is_asked = one->successor_is_asked = false;
     one->near = one->walked = one->confirmed = one->silent = 0;
     one->deadline = COP_TIME_NEVER;
 }
@@ -332,6 +374,8 @@ static void end_hold(struct cop_node *node, struct cop__case *one)
     }
     reset(one);
     one->first = COP_ID_NONE; /* it was silent, too */
+    one->successor_is_asked = true;
+    one->successor = COP_ID_NONE;
     if (ask_witnesses(node, one, 1) == 0)
         hold_back(node, one);
     else
@@ -421,14 +465,24 @@ static struct cop__question *find_late_question(const struct cop_node *node)
     return NULL;
 }
 
+/* Whether nobody is left to wait for: for the successor, who may be dead, only where the others
+ * were not enough. */
+static bool is_answered(const struct cop_node *node, const struct cop__case *one)
+{
+    uint32_t open = open_questions(node, one->token);
+    if (open == 1 && one->confirmed > 0 && successor_is_extra(node, one) &&
+        find_question(node, one->token, one->successor))
+        return one->confirmed >= needed(node, one);
+    return open == 0;
+}
+
 /* A case that has something to do. */
 static struct cop__case *find_ready_case(const struct cop_node *node)
 {
     const struct cop__senses *senses = cop__senses(node);
     for (uint32_t i = 0; i < senses->case_count; i++) {
         struct cop__case *one = &senses->cases[i];
-        if (one->deadline <= node->now ||
-            (!one->held && open_questions(node, one->token) == 0))
+        if (one->deadline <= node->now || (!one->held && is_answered(node, one)))
             return one;
     }
     return NULL;
@@ -525,6 +579,8 @@ void cop__favour_see(struct cop_node *node, struct cop__look *look,
 {
     struct cop__look done = *look;
     cop__look_end(node, look);
+    if (sight != SIGHT_REACHED)
+        cop__look_keep_unanswered(node, &done);
     say(node, done.asker, done.asker_incarnation, done.token, done.id,
         sight == SIGHT_REACHED);
 }

@@ -36,31 +36,9 @@ void cop__member_see_epoch(struct cop_node *node, cop_epoch epoch)
         member->highest = epoch;
 }
 
-/* Who is in line, first those who work; of those who are drained, and then of those who
- * leave, only when nobody else is. */
-static bool may_propose(const struct cop_node *node, cop_id id, bool spares,
-                        bool drained, bool leavers)
-{
-    const struct cop_view *base = cop__member(node)->base;
-    struct cop__entry entry;
-    if (!cop__view_entry(base, id, &entry) || entry.presence != COP_PRESENT ||
-        (entry.role == COP_SPARE) != spares ||
-        ((entry.flags & COP__ENTRY_DRAINED) != 0) != drained)
-        return false;
-    if (cop__roster_is_leaving(node, id) != leavers)
-        return false;
-    return id == node->self || !cop__roster_has_lost(node, id, entry.incarnation);
-}
-
 cop_id cop__member_proposer(const struct cop_node *node)
 {
-    const struct cop_view *base = cop__member(node)->base;
-    for (int kind = 0; kind < 8; kind++)
-        for (cop_id id = cop_view_next(base, COP_ID_NONE); id != COP_ID_NONE;
-             id = cop_view_next(base, id))
-            if (may_propose(node, id, kind & 1, kind & 2, kind & 4))
-                return id;
-    return COP_ID_NONE;
+    return cop__roster_proposer(node, cop__member(node)->base, COP_ID_NONE);
 }
 
 /*

@@ -104,6 +104,32 @@ bool cop__roster_is_leaving(const struct cop_node *node, cop_id id)
     return cop__roster_get(node, id).status == COP_LEAVING;
 }
 
+/* Who is in line, first those who work; of those who are drained, and then of those who
+ * leave, only when nobody else is. */
+static bool is_in_line(const struct cop_node *node, const struct cop_view *view,
+                       cop_id id, bool spares, bool drained, bool leavers)
+{
+    struct cop__entry entry;
+    if (!cop__view_entry(view, id, &entry) || entry.presence != COP_PRESENT ||
+        (entry.role == COP_SPARE) != spares ||
+        ((entry.flags & COP__ENTRY_DRAINED) != 0) != drained)
+        return false;
+    if (cop__roster_is_leaving(node, id) != leavers)
+        return false;
+    return id == node->self || !cop__roster_has_lost(node, id, entry.incarnation);
+}
+
+cop_id cop__roster_proposer(const struct cop_node *node, const struct cop_view *view,
+                            cop_id gone)
+{
+    for (int kind = 0; kind < 8; kind++)
+        for (cop_id id = cop_view_next(view, COP_ID_NONE); id != COP_ID_NONE;
+             id = cop_view_next(view, id))
+            if (id != gone && is_in_line(node, view, id, kind & 1, kind & 2, kind & 4))
+                return id;
+    return COP_ID_NONE;
+}
+
 const struct cop_dead *cop__roster_dead(const struct cop_node *node)
 {
     return &state(node)->dead;

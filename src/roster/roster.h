@@ -49,6 +49,10 @@ bool cop__roster_is_certain(const struct cop_node *node, cop_id id,
 /* Whether the view's member is, or is not in the view at all. */
 bool cop__roster_is_suspect(const struct cop_node *node, cop_id id);
 
+/* V9: whose turn it is to propose a change of `view`, as if `gone` were not there. NONE: nobody's. */
+cop_id cop__roster_proposer(const struct cop_node *node, const struct cop_view *view,
+                            cop_id gone);
+
 /* All of these, as ranks; borrowed until the next merge. */
 const struct cop_dead *cop__roster_dead(const struct cop_node *node);
 

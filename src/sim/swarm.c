@@ -660,7 +660,7 @@ int cop_sim_swarm_script(uint64_t seed, uint32_t flags, struct cop_sim_script *o
         draw_drains(&draw);
     if (draw.period)
         cop__swarm_silence(&draw);
-    if (members)
+    if (views)
         cop__swarm_history(&draw);
     if (draw.error == 0 && (flags & COP_SIM_SWARM_COLL))
         draw.error = cop__swarm_collectives(&script);

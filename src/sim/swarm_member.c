@@ -74,6 +74,9 @@ void cop__swarm_detectors(struct cop__draw *draw, bool always)
         detect->gossip_period_ns = kind == 5 ? draw_period(draw) : draw->period;
     if (kind > 7 || chance(draw, 60))
         detect->witnesses = 1 + (uint32_t)below(draw, 4);
+    /* Where nobody may be removed by chance: gossip alone accuses a living one now and then. */
+    if (always && detect->gossip_period_ns > 0 && detect->witnesses == 0)
+        detect->witnesses = 1;
     /* Who keeps silent takes no part in what is built on views (D13). */
     detect->stealth = detect->gossip_period_ns > 0 && chance(draw, 40) && !always;
     /* All that is drawn for other seeds, but as far apart as the detectors look; or much faster. */

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "solo.h"
 
-#include "view/view.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -62,13 +60,11 @@ struct solo *solo_create_filtering(uint32_t n, cop_id self,
                                           .filter_count = count});
 }
 
-void solo_without(struct solo *solo, cop_id gone, enum cop_presence how, cop_id from)
+void solo_change(struct solo *solo, struct cop__entry entry, cop_id from)
 {
     const struct cop_view *now = cop_node_view(solo->node);
     struct cop_ballot ballot = cop_view_ballot(now);
-    ballot.epoch++;
-    struct cop__entry entry = {
-        .id = gone, .incarnation = 1, .presence = (uint8_t)how, .since = ballot.epoch};
+    entry.since = ++ballot.epoch;
     struct cop__delta delta = {0};
     struct cop_view *view;
     assert_int_equal(cop__delta_put(&delta, &entry), 0);
@@ -81,6 +77,12 @@ void solo_without(struct solo *solo, cop_id gone, enum cop_presence how, cop_id 
     cop_buf_unref(bytes);
     cop_view_unref(view);
     assert_int_equal(cop_view_epoch(cop_node_view(solo->node)), ballot.epoch);
+}
+
+void solo_without(struct solo *solo, cop_id gone, enum cop_presence how, cop_id from)
+{
+    struct cop__entry entry = {.id = gone, .incarnation = 1, .presence = (uint8_t)how};
+    solo_change(solo, entry, from);
 }
 
 void solo_forget(struct solo *solo)

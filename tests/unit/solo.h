@@ -3,6 +3,7 @@
 #define COP_TESTS_SOLO_H
 
 #include "node/node.h"
+#include "view/view.h"
 #include "wire/messages.h"
 
 #include <coppice/stream.h>
@@ -44,7 +45,9 @@ void solo_run(struct solo *solo, cop_time until);
 void solo_recv(struct solo *solo, cop_id from, enum cop__kind kind,
                struct cop_buf *payload);
 void solo_down(struct solo *solo, cop_id peer, enum cop_down why);
-/* `from` says the next view: that of now without `gone`, which was removed or has left. */
+/* `from` says the next view: that of now with this entry. */
+void solo_change(struct solo *solo, struct cop__entry entry, cop_id from);
+/* The same: that of now without `gone`, which was removed or has left. */
 void solo_without(struct solo *solo, cop_id gone, enum cop_presence how, cop_id from);
 void solo_forget(struct solo *solo);
 /* How many frames of a kind it sent, to `peer` or (NONE) to anybody; and the i-th. */

@@ -90,6 +90,59 @@ static void test_who_is_near_is_asked_first(void **state)
     }
 }
 
+/* V9: who proposes when the root is gone has to know that itself, and is asked beside the others. */
+static void test_the_next_in_line_is_asked_too(void **state)
+{
+    (void)state;
+    static const struct cop_detect one = {.witnesses = 1};
+    uint32_t asked = 0;
+    for (cop_id self = 1; self < 21; self++) {
+        struct solo *solo = solo_create(21, self, &one, COP_QUORUM_MAJORITY);
+        solo_down(solo, 0, COP_DOWN_REFUSED);
+        assert_int_equal(solo_sent(solo, COP__KIND_WITNESS, 1), self != 1);
+        uint32_t all = solo_sent(solo, COP__KIND_WITNESS, COP_ID_NONE);
+        asked += all;
+        /* It is one more, and not waited for when the others have said what they see. */
+        answer(solo, all - 1, false);
+        assert_true(solo_suspects(solo, 0));
+        solo_forget(solo);
+        /* Whoever is not the first in line is nobody's business but that of its neighbours. */
+        solo_down(solo, self == 7 ? 8 : 7, COP_DOWN_REFUSED);
+        assert_int_equal(solo_sent(solo, COP__KIND_WITNESS, COP_ID_NONE), 1);
+        solo_destroy(solo);
+    }
+    assert_true(asked > 20 + 10);
+}
+
+/* V9: those who work come before spares, and those who are not drained before the drained. */
+static void test_who_is_next_in_line(void **state)
+{
+    (void)state;
+    static const struct cop_detect one = {.witnesses = 1};
+    struct cop__entry drained = {.id = 1,
+                                 .role = 1,
+                                 .incarnation = 1,
+                                 .presence = COP_PRESENT,
+                                 .flags = COP__ENTRY_DRAINED};
+    struct cop__entry spare = {
+        .id = 0, .role = COP_SPARE, .incarnation = 1, .presence = COP_PRESENT};
+    for (cop_id self = 3; self < 21; self++) {
+        struct solo *solo = solo_create(21, self, &one, COP_QUORUM_MAJORITY);
+        solo_change(solo, drained, 2);
+        solo_forget(solo);
+        solo_down(solo, 0, COP_DOWN_REFUSED);
+        assert_int_equal(solo_sent(solo, COP__KIND_WITNESS, 1), 0);
+        assert_int_equal(solo_sent(solo, COP__KIND_WITNESS, 2), 1);
+        solo_destroy(solo);
+        solo = solo_create(21, self, &one, COP_QUORUM_MAJORITY);
+        solo_change(solo, spare, 2);
+        solo_forget(solo);
+        solo_down(solo, 1, COP_DOWN_REFUSED);
+        assert_int_equal(solo_sent(solo, COP__KIND_WITNESS, 2), 1);
+        solo_destroy(solo);
+    }
+}
+
 static void test_one_that_reaches_it_is_enough(void **state)
 {
     (void)state;
@@ -253,6 +306,27 @@ static void test_silence_of_all_is_doubt(void **state)
     solo_destroy(solo);
 }
 
+/* Whoever is heard then may be the only one that I reach: it is asked before those who stand near
+ * the accused. */
+static void test_who_is_heard_after_silence_is_asked(void **state)
+{
+    (void)state;
+    for (cop_id heard = 0; heard < 21; heard++) {
+        if (heard == 9 || heard == ACCUSED)
+            continue;
+        struct solo *solo = solo_create(21, 9, &two, COP_QUORUM_MAJORITY);
+        solo_down(solo, ACCUSED, COP_DOWN_REFUSED);
+        solo_run(solo, solo->now + 60 * COP_SEC);
+        assert_true(cop_node_is_degraded(solo->node));
+        solo_forget(solo);
+        struct cop__msg_ping ping = {.number = 1};
+        solo_recv(solo, heard, COP__KIND_PING, cop__encode_ping(&ping));
+        solo_run(solo, solo->now + COP_USEC);
+        assert_int_equal(solo_sent(solo, COP__KIND_WITNESS, heard), 1);
+        solo_destroy(solo);
+    }
+}
+
 /* Where one alone may go on, it does so after a while. */
 static void test_alone_without_a_majority(void **state)
 {
@@ -268,11 +342,17 @@ static void test_alone_without_a_majority(void **state)
 
 /* ---- being a witness ------------------------------------------------------------- */
 
+static void ask_from(struct solo *solo, cop_id from, cop_id suspect,
+                     cop_incarnation incarnation, uint64_t token)
+{
+    struct cop__msg_witness message = {token, suspect, incarnation, 100 * COP_MSEC};
+    solo_recv(solo, from, COP__KIND_WITNESS, cop__encode_witness(&message));
+}
+
 static void ask_about(struct solo *solo, cop_id suspect, cop_incarnation incarnation,
                       uint64_t token)
 {
-    struct cop__msg_witness message = {token, suspect, incarnation, 100 * COP_MSEC};
-    solo_recv(solo, 5, COP__KIND_WITNESS, cop__encode_witness(&message));
+    ask_from(solo, 5, suspect, incarnation, token);
 }
 
 static bool said_reached(const struct solo *solo)
@@ -308,6 +388,82 @@ static void test_a_witness_looks_itself(void **state)
     assert_false(said_reached(solo));
     assert_int_equal(solo->stats.suspicions, 0);
     solo_destroy(solo);
+}
+
+static void say_news(struct solo *solo, cop_id id, uint32_t denial, uint8_t status)
+{
+    uint8_t bytes[COP__SIZE_belief];
+    struct cop__writer writer = cop__writer(bytes, sizeof bytes);
+    struct cop__belief belief = {id, 1, denial, status};
+    cop__belief_put(&writer, &belief);
+    struct cop__msg_news news = {.beliefs = {bytes, 1}};
+    solo_recv(solo, 5, COP__KIND_NEWS, cop__encode_news(&news));
+}
+
+/* When it proposed, after others said that the root is gone: at once, or later. */
+static bool proposes_at_once(struct solo *solo)
+{
+    say_news(solo, 0, 1, COP_SUSPECT);
+    solo_run(solo, solo->now + COP_MSEC);
+    bool at_once = solo->stats.proposals > 0;
+    solo_run(solo, solo->now + 200 * COP_MSEC);
+    assert_true(solo->stats.proposals > 0);
+    solo_destroy(solo);
+    return at_once;
+}
+
+static struct solo *asked_about_the_root(cop_time since)
+{
+    struct solo *solo = solo_create(7, 1, &two, COP_QUORUM_MAJORITY);
+    ask_about(solo, 0, 1, 9);
+    solo_run(solo, solo->now + since);
+    return solo;
+}
+
+/* V9: what it found out as a witness it need not find out once more; nor wait for longer than it
+ * has waited. What it knew long ago, or before it heard the accused, it asks again. */
+static void test_a_witness_knows_what_it_found(void **state)
+{
+    (void)state;
+    struct cop__msg_ping ping = {.number = 1};
+    assert_true(proposes_at_once(asked_about_the_root(101 * COP_MSEC)));
+    assert_true(proposes_at_once(asked_about_the_root(150 * COP_MSEC)));
+    assert_true(proposes_at_once(asked_about_the_root(99500 * COP_USEC)));
+    assert_false(proposes_at_once(asked_about_the_root(90 * COP_MSEC)));
+    assert_false(proposes_at_once(asked_about_the_root(300 * COP_MSEC)));
+    struct solo *solo = asked_about_the_root(101 * COP_MSEC);
+    solo_recv(solo, 0, COP__KIND_PING, cop__encode_ping(&ping));
+    assert_false(proposes_at_once(solo));
+    /* So is what it knew before the other's connection came, or somebody heard from it. */
+    struct cop_event up = {.kind = COP_EVENT_PEER_UP, .peer = 0, .incarnation = 1};
+    solo = asked_about_the_root(101 * COP_MSEC);
+    solo_event(solo, &up);
+    assert_false(proposes_at_once(solo));
+    solo = asked_about_the_root(101 * COP_MSEC);
+    say_news(solo, 0, 1, COP_ALIVE);
+    assert_false(proposes_at_once(solo));
+}
+
+/* Who is asked by several, one after the other, knows it since the first. */
+static void test_a_witness_of_many_knows_it_since_the_first(void **state)
+{
+    (void)state;
+    struct solo *solo = asked_about_the_root(90 * COP_MSEC);
+    ask_from(solo, 4, 0, 1, 10);
+    solo_run(solo, solo->now + 20 * COP_MSEC);
+    assert_true(proposes_at_once(solo));
+}
+
+/* A rack that stops: whom it does not have to know about itself takes no place. */
+static void test_a_witness_of_a_rack(void **state)
+{
+    (void)state;
+    struct solo *solo = solo_create(21, 1, &two, COP_QUORUM_MAJORITY);
+    ask_about(solo, 0, 1, 9);
+    for (cop_id id = 6; id < 14; id++)
+        ask_about(solo, id, 1, 10 + id);
+    solo_run(solo, solo->now + 101 * COP_MSEC);
+    assert_true(proposes_at_once(solo));
 }
 
 static void test_a_witness_knows_some_without_looking(void **state)
@@ -530,6 +686,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_two_must_confirm),
         cmocka_unit_test(test_who_is_near_is_asked_first),
+        cmocka_unit_test(test_the_next_in_line_is_asked_too),
+        cmocka_unit_test(test_who_is_next_in_line),
         cmocka_unit_test(test_one_that_reaches_it_is_enough),
         cmocka_unit_test(test_hearing_the_accused_ends_it),
         cmocka_unit_test(test_what_was_kept_is_no_sign_of_life),
@@ -540,8 +698,12 @@ int main(void)
         cmocka_unit_test(test_three_members_have_one),
         cmocka_unit_test(test_outside_needs_no_witness),
         cmocka_unit_test(test_silence_of_all_is_doubt),
+        cmocka_unit_test(test_who_is_heard_after_silence_is_asked),
         cmocka_unit_test(test_alone_without_a_majority),
         cmocka_unit_test(test_a_witness_looks_itself),
+        cmocka_unit_test(test_a_witness_knows_what_it_found),
+        cmocka_unit_test(test_a_witness_of_many_knows_it_since_the_first),
+        cmocka_unit_test(test_a_witness_of_a_rack),
         cmocka_unit_test(test_a_witness_knows_some_without_looking),
         cmocka_unit_test(test_a_witness_does_not_know_all),
         cmocka_unit_test(test_malformed_frames),
