@@ -298,11 +298,12 @@ void cop__look_keep_unanswered(struct cop_node *node, const struct cop__look *lo
     cop_time asked = look->deadline - look->patience;
     if (asked > node->now)
         asked = node->now;
+    uint32_t denial = cop__roster_get(node, look->id).denial;
     bool again = place->id == look->id && place->incarnation == look->incarnation &&
-                 is_known(node, place);
+                 place->denial == denial && is_known(node, place);
     if (again && place->asked < asked)
         asked = place->asked;
-    *place = (struct cop__unanswered){look->id, look->incarnation, asked,
+    *place = (struct cop__unanswered){look->id, look->incarnation, denial, asked,
                                       node->now + cop__senses_patience(node)};
 }
 
@@ -318,11 +319,12 @@ void cop__look_forget_unanswered(struct cop_node *node, cop_id id)
 static cop_time patience_left(const struct cop_node *node, cop_id id)
 {
     const struct cop__senses *senses = cop__senses(node);
-    cop_incarnation life = cop__roster_get(node, id).incarnation;
+    struct cop__belief belief = cop__roster_get(node, id);
     cop_time patience = cop__senses_patience(node);
     for (uint32_t i = 0; i < COP__UNANSWERED_MAX; i++) {
         const struct cop__unanswered *one = &senses->unanswered[i];
-        if (one->id != id || one->incarnation != life || !is_known(node, one))
+        if (one->id != id || one->incarnation != belief.incarnation ||
+            one->denial != belief.denial || !is_known(node, one))
             continue;
         cop_time age = node->now - one->asked;
         return age < patience ? patience - age : 0;
@@ -340,6 +342,7 @@ void cop__look_digest_unanswered(const struct cop_node *node,
             continue;
         cop__digest_word(digest, one->id);
         cop__digest_word(digest, one->incarnation);
+        cop__digest_word(digest, one->denial);
         cop__digest_word(digest, node->now - one->asked);
         cop__digest_word(digest, one->until - node->now);
     }
@@ -357,7 +360,11 @@ void cop__detect_verify(struct cop_node *node, cop_id id)
 {
     if (!has_detector(node) || cop__look_find(node, id, LOOK_VERIFY))
         return;
-    cop__look_begin(node, id, LOOK_VERIFY, patience_left(node, id));
+    /* Its patience stays what it is: so much it has again if I was stopped meanwhile (D8). */
+    struct cop__look *look =
+        cop__look_begin(node, id, LOOK_VERIFY, cop__senses_patience(node));
+    if (look)
+        look->deadline = node->now + patience_left(node, id);
 }
 
 void cop__detect_verify_report(struct cop_node *node, cop_id id)

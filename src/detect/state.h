@@ -40,6 +40,7 @@ struct cop__look {
 struct cop__unanswered {
     cop_id id;
     cop_incarnation incarnation; /* 0: nobody */
+    uint32_t denial;             /* its last by then: later ones are words of its own */
     cop_time asked, until;       /* `until`: then I ask it again */
 };
 #define COP__UNANSWERED_MAX 4u
@@ -54,8 +55,9 @@ struct cop__case {
     uint32_t confirmed; /* so many cannot reach it either */
     uint32_t silent;    /* so many did not answer me */
     cop_id first;       /* who is asked before all others; NONE: nobody */
-    cop_id successor; /* who is asked beside them, for it has to know; NONE: nobody */
+    cop_id successor;   /* who is asked beside them, for it has to know; NONE: nobody */
     bool first_is_asked, successor_is_asked;
+    bool exhausted;  /* there is nobody else to ask */
     uint32_t near;   /* so many of those who stand near it were looked at next */
     uint32_t walked; /* places of the ring that were looked at for witnesses */
     bool held;       /* nobody answered: it may be me */
@@ -230,7 +232,8 @@ void cop__look_tell(struct cop_node *node, cop_id id, enum cop__sight sight);
 void cop__look_keep_unanswered(struct cop_node *node, const struct cop__look *look);
 /* Of all, if `id` is COP_ID_NONE. */
 void cop__look_forget_unanswered(struct cop_node *node, cop_id id);
-void cop__look_digest_unanswered(const struct cop_node *node, struct cop__digest *digest);
+void cop__look_digest_unanswered(const struct cop_node *node,
+                                 struct cop__digest *digest);
 void cop__look_tell_one(struct cop_node *node, struct cop__look *look,
                         enum cop__sight sight);
 void cop__look_mind(struct cop_node *node);

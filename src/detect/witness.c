@@ -239,8 +239,8 @@ static bool ask_successor(struct cop_node *node, struct cop__case *one)
     return ask_one(node, one, one->successor);
 }
 
-/* It is one more, and not one of them, for it may have died together with the accused; unless
- * it would be asked anyway. */
+/* It is asked beside those whom the accusation needs, for it may have died together with the
+ * accused; unless it would be asked anyway. What it has seen counts as what others have. */
 static bool successor_is_extra(const struct cop_node *node, const struct cop__case *one)
 {
     return one->successor != COP_ID_NONE && one->successor != one->first &&
@@ -342,8 +342,10 @@ static void go_on(struct cop_node *node, struct cop__case *one)
     uint32_t want = need - one->confirmed + one->silent;
     if (one->silent < SILENT_MAX && ask_witnesses(node, one, want) > 0)
         return;
-    if (one->confirmed >
-        0) /* all who answered say the same, and there is nobody else */
+    one->exhausted = true;
+    if (open_questions(node, one->token) > 0) /* the successor's, which is needed now */
+        return;
+    if (one->confirmed > 0) /* all who answered say the same */
         convict(node, one);
     else
         hold_back(node, one);
@@ -351,7 +353,7 @@ static void go_on(struct cop_node *node, struct cop__case *one)
 
 static void reset(struct cop__case *one)
 {
-    one->held = one->first_is_asked = one->successor_is_asked = false;
+    one->held = one->first_is_asked = one->successor_is_asked = one->exhausted = false;
     one->near = one->walked = one->confirmed = one->silent = 0;
     one->deadline = COP_TIME_NEVER;
 }
@@ -406,8 +408,11 @@ bool cop__detect_is_cut_off(const struct cop_node *node)
 static void lose_question(struct cop_node *node, struct cop__question *question)
 {
     struct cop__case *one = find_case(node, question->token);
+    /* The successor is none of those whose silence says that I may be cut off. */
+    bool is_extra =
+        one && question->witness == one->successor && successor_is_extra(node, one);
     end_question(node, question);
-    if (one)
+    if (one && !is_extra)
         one->silent++;
     cop__senses_touch(node);
 }
@@ -449,8 +454,12 @@ void cop__case_hear(struct cop_node *node, cop_id id)
         } else if (one->holds > 0) {
             one->holds = 0;
             one->first = id;
-            if (one->held) /* else a question is open, and perhaps this is its answer */
+            if (one->held) {
                 one->deadline = node->now;
+            } else { /* one was asked, and perhaps this is its answer: the others are needed, too */
+                one->first_is_asked = find_question(node, one->token, id) != NULL;
+                one->silent = 0;
+            }
             cop__senses_touch(node);
         }
     }
@@ -465,14 +474,14 @@ static struct cop__question *find_late_question(const struct cop_node *node)
     return NULL;
 }
 
-/* Whether nobody is left to wait for: for the successor, who may be dead, only where the others
- * were not enough. */
+/* Whether nobody is left to wait for: for the successor, who may be dead, only where there is
+ * nobody else to ask, and those who answered were not enough. */
 static bool is_answered(const struct cop_node *node, const struct cop__case *one)
 {
     uint32_t open = open_questions(node, one->token);
-    if (open == 1 && one->confirmed > 0 && successor_is_extra(node, one) &&
-        find_question(node, one->token, one->successor))
-        return one->confirmed >= needed(node, one);
+    if (open == 1 && find_question(node, one->token, one->successor) &&
+        successor_is_extra(node, one))
+        return !one->exhausted || one->confirmed >= needed(node, one);
     return open == 0;
 }
 

@@ -143,6 +143,67 @@ static void test_who_is_next_in_line(void **state)
     }
 }
 
+/* D7: one who may have died with the root is not waited for when somebody else is lost... */
+static void test_the_next_in_line_holds_nobody_up(void **state)
+{
+    (void)state;
+    static const struct cop_detect one = {.witnesses = 1};
+    struct solo *solo = solo_create(64, 30, &one, COP_QUORUM_MAJORITY);
+    cop_id witness, successor;
+    solo_down(solo, 0, COP_DOWN_REFUSED);
+    assert_int_equal(solo_sent(solo, COP__KIND_WITNESS, COP_ID_NONE), 2);
+    (void)question(solo, 0, &successor);
+    (void)question(solo, 1, &witness);
+    assert_int_equal(successor, 1);
+    solo_down(solo, witness, COP_DOWN_REFUSED);
+    solo_run(solo, solo->now + COP_MSEC);
+    /* Two instead of the one who was silent; and whoever is accused now has one of its own. */
+    uint32_t others = 0, all = solo_sent(solo, COP__KIND_WITNESS, COP_ID_NONE);
+    for (uint32_t i = 2; i < all; i++)
+        others += question(solo, i, &witness).suspect == 0;
+    assert_int_equal(others, 2);
+    solo_destroy(solo);
+}
+
+/* ... and its silence is none of those that say that I am cut off. */
+static void test_as_many_are_asked_about_the_root(void **state)
+{
+    (void)state;
+    static const cop_id accused[] = {7, 0};
+    uint32_t asked[2] = {0, 0};
+    for (uint32_t i = 0; i < 2; i++) {
+        struct solo *solo = solo_create(64, 30, &two, COP_QUORUM_MAJORITY);
+        solo_down(solo, accused[i], COP_DOWN_REFUSED);
+        while (solo->stats.accusations_held == 0)
+            solo_run(solo, solo->now + COP_MSEC);
+        asked[i] = solo_sent(solo, COP__KIND_WITNESS, COP_ID_NONE);
+        solo_destroy(solo);
+    }
+    assert_int_equal(asked[1], asked[0] + 1);
+}
+
+/* After all were silent one is asked whether I am back; that one alone is not enough to convict. */
+static void test_two_must_confirm_after_silence_too(void **state)
+{
+    (void)state;
+    struct solo *solo = solo_create(21, 9, &two, COP_QUORUM_MAJORITY);
+    cop_id first, second;
+    solo_down(solo, ACCUSED, COP_DOWN_REFUSED);
+    while (solo->stats.accusations_held == 0)
+        solo_run(solo, solo->now + COP_MSEC);
+    solo_forget(solo);
+    while (solo_sent(solo, COP__KIND_WITNESS, COP_ID_NONE) == 0)
+        solo_run(solo, solo->now + COP_MSEC);
+    (void)question(solo, 0, &first);
+    answer(solo, 0, false);
+    assert_false(solo_suspects(solo, ACCUSED));
+    (void)question(solo, 1, &second);
+    assert_true(first != second);
+    answer(solo, 1, false);
+    assert_true(solo_suspects(solo, ACCUSED));
+    solo_destroy(solo);
+}
+
 static void test_one_that_reaches_it_is_enough(void **state)
 {
     (void)state;
@@ -400,10 +461,11 @@ static void say_news(struct solo *solo, cop_id id, uint32_t denial, uint8_t stat
     solo_recv(solo, 5, COP__KIND_NEWS, cop__encode_news(&news));
 }
 
-/* When it proposed, after others said that the root is gone: at once, or later. */
-static bool proposes_at_once(struct solo *solo)
+/* When it proposed, after others said that the root is gone, which has denied so often: at once, or
+ * later. */
+static bool proposes_after(struct solo *solo, uint32_t denials)
 {
-    say_news(solo, 0, 1, COP_SUSPECT);
+    say_news(solo, 0, denials, COP_SUSPECT);
     solo_run(solo, solo->now + COP_MSEC);
     bool at_once = solo->stats.proposals > 0;
     solo_run(solo, solo->now + 200 * COP_MSEC);
@@ -411,6 +473,8 @@ static bool proposes_at_once(struct solo *solo)
     solo_destroy(solo);
     return at_once;
 }
+
+static bool proposes_at_once(struct solo *solo) { return proposes_after(solo, 0); }
 
 static struct solo *asked_about_the_root(cop_time since)
 {
@@ -441,7 +505,9 @@ static void test_a_witness_knows_what_it_found(void **state)
     assert_false(proposes_at_once(solo));
     solo = asked_about_the_root(101 * COP_MSEC);
     say_news(solo, 0, 1, COP_ALIVE);
-    assert_false(proposes_at_once(solo));
+    assert_false(proposes_after(solo, 1));
+    /* Also if that came together with the next suspicion. */
+    assert_false(proposes_after(asked_about_the_root(101 * COP_MSEC), 1));
 }
 
 /* Who is asked by several, one after the other, knows it since the first. */
@@ -464,6 +530,28 @@ static void test_a_witness_of_a_rack(void **state)
         ask_about(solo, id, 1, 10 + id);
     solo_run(solo, solo->now + 101 * COP_MSEC);
     assert_true(proposes_at_once(solo));
+}
+
+/* D8: one that was stopped while it waited for what was left gives the root its time back. */
+static void test_a_witness_that_was_stopped_waits_again(void **state)
+{
+    (void)state;
+    static const struct cop_detect ring = {.ring_period_ns = 100 * COP_MSEC,
+                                           .witnesses = 2};
+    struct cop_event tick = {.kind = COP_EVENT_TICK};
+    struct solo *solo = solo_create(7, 1, &ring, COP_QUORUM_MAJORITY);
+    ask_about(solo, 0, 1, 9);
+    solo_run(solo, solo->now + 101 * COP_MSEC);
+    say_news(solo, 0, 0, COP_SUSPECT);
+    assert_int_equal(solo->stats.proposals, 0);
+    solo->now += COP_SEC;
+    solo_event(solo, &tick);
+    assert_int_equal(solo->stats.credits, 1);
+    solo_run(solo, solo->now + 40 * COP_MSEC);
+    assert_int_equal(solo->stats.proposals, 0);
+    solo_run(solo, solo->now + 20 * COP_MSEC);
+    assert_int_equal(solo->stats.proposals, 1);
+    solo_destroy(solo);
 }
 
 static void test_a_witness_knows_some_without_looking(void **state)
@@ -688,6 +776,9 @@ int main(void)
         cmocka_unit_test(test_who_is_near_is_asked_first),
         cmocka_unit_test(test_the_next_in_line_is_asked_too),
         cmocka_unit_test(test_who_is_next_in_line),
+        cmocka_unit_test(test_the_next_in_line_holds_nobody_up),
+        cmocka_unit_test(test_as_many_are_asked_about_the_root),
+        cmocka_unit_test(test_two_must_confirm_after_silence_too),
         cmocka_unit_test(test_one_that_reaches_it_is_enough),
         cmocka_unit_test(test_hearing_the_accused_ends_it),
         cmocka_unit_test(test_what_was_kept_is_no_sign_of_life),
@@ -704,6 +795,7 @@ int main(void)
         cmocka_unit_test(test_a_witness_knows_what_it_found),
         cmocka_unit_test(test_a_witness_of_many_knows_it_since_the_first),
         cmocka_unit_test(test_a_witness_of_a_rack),
+        cmocka_unit_test(test_a_witness_that_was_stopped_waits_again),
         cmocka_unit_test(test_a_witness_knows_some_without_looking),
         cmocka_unit_test(test_a_witness_does_not_know_all),
         cmocka_unit_test(test_malformed_frames),
