@@ -90,6 +90,8 @@ void cop__look_ask(struct cop_node *node, struct cop__look *look, cop_time patie
     look->heard = false;
     look->credits = 0;
     look->asked = node->now;
+    look->connected = 0;
+    look->denial = cop__roster_get(node, look->id).denial;
     look->patience = patience;
     look->deadline = node->now + patience;
     send_ping(node, look);
@@ -97,14 +99,17 @@ void cop__look_ask(struct cop_node *node, struct cop__look *look, cop_time patie
 
 void cop__senses_on_peer_up(struct cop_node *node, cop_id peer)
 {
-    const struct cop__senses *senses = cop__senses(node);
+    struct cop__senses *senses = cop__senses(node);
     if (!senses)
         return;
     cop__look_forget_unanswered(node, peer);
-    for (uint32_t i = 0; i < senses->look_count; i++)
-        if (senses->looks[i].id == peer && senses->looks[i].open &&
-            senses->looks[i].asked < node->now)
-            send_ping(node, &senses->looks[i]);
+    for (uint32_t i = 0; i < senses->look_count; i++) {
+        struct cop__look *look = &senses->looks[i];
+        if (look->id != peer || !look->open || look->asked >= node->now)
+            continue;
+        look->connected = node->now;
+        send_ping(node, look);
+    }
 }
 
 void cop__on_ping(struct cop_node *node, const struct cop_frame *frame)
@@ -296,14 +301,15 @@ void cop__look_keep_unanswered(struct cop_node *node, const struct cop__look *lo
     struct cop__unanswered *place = place_for(node, look->id);
     /* Time that was lost is given to it (D8). */
     cop_time asked = look->deadline - look->patience;
+    if (asked < look->connected)
+        asked = look->connected;
     if (asked > node->now)
         asked = node->now;
-    uint32_t denial = cop__roster_get(node, look->id).denial;
     bool again = place->id == look->id && place->incarnation == look->incarnation &&
-                 place->denial == denial && is_known(node, place);
+                 place->denial == look->denial && is_known(node, place);
     if (again && place->asked < asked)
         asked = place->asked;
-    *place = (struct cop__unanswered){look->id, look->incarnation, denial, asked,
+    *place = (struct cop__unanswered){look->id, look->incarnation, look->denial, asked,
                                       node->now + cop__senses_patience(node)};
 }
 
@@ -365,6 +371,13 @@ void cop__detect_verify(struct cop_node *node, cop_id id)
         cop__look_begin(node, id, LOOK_VERIFY, cop__senses_patience(node));
     if (look)
         look->deadline = node->now + patience_left(node, id);
+}
+
+void cop__look_verify_again(struct cop_node *node, cop_id id)
+{
+    struct cop__look *look = cop__look_find(node, id, LOOK_VERIFY);
+    if (look && cop__roster_get(node, id).denial > look->denial)
+        cop__look_ask(node, look, cop__senses_patience(node));
 }
 
 void cop__detect_verify_report(struct cop_node *node, cop_id id)

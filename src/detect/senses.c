@@ -136,8 +136,12 @@ void cop__detect_stop(struct cop_node *node)
 
 void cop__senses_on_change(struct cop_node *node, const struct cop__change *change)
 {
-    if (!cop__senses(node) || change->kind == COP__CHANGE_RESTATED)
+    if (!cop__senses(node))
         return;
+    if (change->kind == COP__CHANGE_RESTATED) {
+        cop__look_verify_again(node, change->id);
+        return;
+    }
     if (change->kind != COP__CHANGE_ALIVE) {
         cop__case_close(node, change->id);
         cop__case_lose_witness(node, change->id);
@@ -326,8 +330,11 @@ void cop__senses_digest(const struct cop_node *node, struct cop__digest *digest)
         cop__digest_word(digest, (uint64_t)look->id << 32 | look->misses);
         cop__digest_word(digest, (uint64_t)look->purpose << 2 | flags);
         cop__digest_word(digest, left(node, look->deadline));
-        if (look->purpose == LOOK_FAVOUR) /* says since when it was asked */
-            cop__digest_word(digest, look->patience);
+        cop__digest_word(digest, look->denial);
+        if (look->purpose != LOOK_FAVOUR)
+            continue;
+        cop__digest_word(digest, look->patience); /* says since when it was asked */
+        cop__digest_word(digest, look->connected ? node->now - look->connected + 1 : 0);
     }
     cop__look_digest_unanswered(node, digest);
     for (uint32_t i = 0; i < senses->case_count; i++) {
@@ -338,7 +345,9 @@ void cop__senses_digest(const struct cop_node *node, struct cop__digest *digest)
         cop__digest_word(digest, (uint64_t)one->first << 32 | one->successor);
         cop__digest_word(digest, (one->first_is_asked ? 1u : 0u) |
                                      (one->successor_is_asked ? 2u : 0u) |
-                                     (one->exhausted ? 4u : 0u));
+                                     (one->exhausted ? 4u : 0u) |
+                                     (one->successor_is_extra ? 8u : 0u) |
+                                     (one->successor_confirms ? 16u : 0u));
     }
     for (uint32_t i = 0; i < senses->question_count; i++)
         cop__digest_word(digest, left(node, senses->questions[i].deadline) ^

@@ -31,7 +31,9 @@ struct cop__look {
     uint32_t misses;  /* deadlines in a row that it let pass */
     uint32_t credits; /* how often this question was given more time */
     cop_time asked, patience, deadline;
-    cop_id asker; /* FAVOUR */
+    cop_time connected; /* when a connection with it was made since I asked; or 0 */
+    uint32_t denial;    /* its last when I asked: later ones are words of its own */
+    cop_id asker;       /* FAVOUR */
     cop_incarnation asker_incarnation;
     uint64_t token; /* FAVOUR: the asker's; INQUIRY: the request's */
 };
@@ -40,8 +42,8 @@ struct cop__look {
 struct cop__unanswered {
     cop_id id;
     cop_incarnation incarnation; /* 0: nobody */
-    uint32_t denial;             /* its last by then: later ones are words of its own */
-    cop_time asked, until;       /* `until`: then I ask it again */
+    uint32_t denial;       /* its last at the question: later ones are its own words */
+    cop_time asked, until; /* `until`: then I ask it again */
 };
 #define COP__UNANSWERED_MAX 4u
 
@@ -57,7 +59,9 @@ struct cop__case {
     cop_id first;       /* who is asked before all others; NONE: nobody */
     cop_id successor;   /* who is asked beside them, for it has to know; NONE: nobody */
     bool first_is_asked, successor_is_asked;
-    bool exhausted;  /* there is nobody else to ask */
+    bool successor_is_extra; /* it was asked as one more */
+    bool successor_confirms; /* ... and counts only when there is nobody else */
+    bool exhausted;          /* there is nobody else to ask */
     uint32_t near;   /* so many of those who stand near it were looked at next */
     uint32_t walked; /* places of the ring that were looked at for witnesses */
     bool held;       /* nobody answered: it may be me */
@@ -234,6 +238,8 @@ void cop__look_keep_unanswered(struct cop_node *node, const struct cop__look *lo
 void cop__look_forget_unanswered(struct cop_node *node, cop_id id);
 void cop__look_digest_unanswered(const struct cop_node *node,
                                  struct cop__digest *digest);
+/* A denial came with the next suspicion: it has its whole time again. */
+void cop__look_verify_again(struct cop_node *node, cop_id id);
 void cop__look_tell_one(struct cop_node *node, struct cop__look *look,
                         enum cop__sight sight);
 void cop__look_mind(struct cop_node *node);

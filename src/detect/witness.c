@@ -226,7 +226,9 @@ static cop_id successor_of(const struct cop_node *node, cop_id accused)
 
 /*
  * V9: who proposes has to know itself. As a witness it finds out while the others do, and not
- * after them.
+ * after them. It is asked beside those whom the accusation needs, for it may have died together
+ * with the accused, or share its way to it with me, and need not have a connection with it; unless
+ * it would be asked anyway. That it does not reach the accused counts when nobody else is left.
  */
 static bool ask_successor(struct cop_node *node, struct cop__case *one)
 {
@@ -236,15 +238,8 @@ static bool ask_successor(struct cop_node *node, struct cop__case *one)
     one->successor = successor_of(node, one->id);
     if (one->successor == COP_ID_NONE || one->successor == one->first)
         return false;
+    one->successor_is_extra = !is_near(node, one->id, one->successor, NEAR);
     return ask_one(node, one, one->successor);
-}
-
-/* It is asked beside those whom the accusation needs, for it may have died together with the
- * accused; unless it would be asked anyway. What it has seen counts as what others have. */
-static bool successor_is_extra(const struct cop_node *node, const struct cop__case *one)
-{
-    return one->successor != COP_ID_NONE && one->successor != one->first &&
-           !is_near(node, one->id, one->successor, NEAR);
 }
 
 /* Asks so many that have not been asked; each two accuse by another order. How many it
@@ -257,7 +252,7 @@ static uint32_t ask_witnesses(struct cop_node *node, struct cop__case *one,
     uint32_t found = ask_first(node, one);
     if (ask_successor(node, one)) {
         found++;
-        want += successor_is_extra(node, one);
+        want += one->successor_is_extra;
     }
     walk.left -= one->walked < walk.left ? one->walked : walk.left;
     while (found < want && !node->failed) {
@@ -345,7 +340,8 @@ static void go_on(struct cop_node *node, struct cop__case *one)
     one->exhausted = true;
     if (open_questions(node, one->token) > 0) /* the successor's, which is needed now */
         return;
-    if (one->confirmed > 0) /* all who answered say the same */
+    /* All who answered say the same. */
+    if (one->confirmed > 0 || one->successor_confirms)
         convict(node, one);
     else
         hold_back(node, one);
@@ -354,6 +350,7 @@ static void go_on(struct cop_node *node, struct cop__case *one)
 static void reset(struct cop__case *one)
 {
     one->held = one->first_is_asked = one->successor_is_asked = one->exhausted = false;
+    one->successor_is_extra = one->successor_confirms = false;
     one->near = one->walked = one->confirmed = one->silent = 0;
     one->deadline = COP_TIME_NEVER;
 }
@@ -410,7 +407,7 @@ static void lose_question(struct cop_node *node, struct cop__question *question)
     struct cop__case *one = find_case(node, question->token);
     /* The successor is none of those whose silence says that I may be cut off. */
     bool is_extra =
-        one && question->witness == one->successor && successor_is_extra(node, one);
+        one && question->witness == one->successor && one->successor_is_extra;
     end_question(node, question);
     if (one && !is_extra)
         one->silent++;
@@ -480,7 +477,7 @@ static bool is_answered(const struct cop_node *node, const struct cop__case *one
 {
     uint32_t open = open_questions(node, one->token);
     if (open == 1 && find_question(node, one->token, one->successor) &&
-        successor_is_extra(node, one))
+        one->successor_is_extra)
         return !one->exhausted || one->confirmed >= needed(node, one);
     return open == 0;
 }
@@ -563,7 +560,10 @@ void cop__on_witnessed(struct cop_node *node, const struct cop_frame *frame)
     end_question(node, question);
     cop__senses_touch(node);
     if (!message.reached) {
-        one->confirmed++;
+        if (one->successor_is_extra && frame->header.sender == one->successor)
+            one->successor_confirms = true;
+        else
+            one->confirmed++;
         one->holds = 0;
         return;
     }

@@ -552,6 +552,29 @@ static void test_a_joiner_that_does_not_reach_the_root(void **state)
     }
 }
 
+/* M6, D7: who reaches the root not, and the next in line, whom a bad way has in common with it, are
+ * not enough: others reach the root, and are asked when a witness is late. */
+static void test_the_next_in_line_convicts_nobody(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "nodes 8\nshape radix:2\nviews majority\ndetect ring 100ms witnesses 1\n"
+        "net constant 20us jitter 20us\nat 1050ms partition 0 | 1,4\n"
+        "at 1150ms pause 3\nat 1310ms resume 3\nat 6s heal\nliveness\n",
+        "nodes 8\nshape radix:2\nviews majority\ndetect ring 100ms witnesses 1\n"
+        "net constant 20us jitter 20us\nat 1050ms partition 0 | 4\n"
+        "at 1050ms slow 0 > 1 70ms\n"
+        "at 1150ms pause 3\nat 1310ms resume 3\nat 6s heal\nliveness\n",
+        "nodes 15\nshape flat\nviews majority\ndetect ring 100ms witnesses 2\n"
+        "net constant 20us jitter 20us\nat 1050ms partition 0 | 1,3,14\n"
+        "at 1194ms pause 13\nat 1328ms resume 13\nat 6s heal\nliveness\n"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct cop_sim_report report = run_text(texts[i]);
+        assert_true(report.stats.accusations > 0);
+        assert_int_equal(report.stats.views_installed, 0);
+    }
+}
+
 static int inquiry_status;
 static void note_complete(void *context, struct cop_sim *sim, cop_id node,
                           uint64_t token, int status, struct cop_buf *result)
@@ -598,6 +621,7 @@ int main(void)
         cmocka_unit_test(test_gossip_finds_the_stopped),
         cmocka_unit_test(test_all_start_in_stealth),
         cmocka_unit_test(test_a_joiner_that_does_not_reach_the_root),
+        cmocka_unit_test(test_the_next_in_line_convicts_nobody),
         cmocka_unit_test(test_an_inquiry_finds_the_stopped),
         cmocka_unit_test(test_random_silence),
     };

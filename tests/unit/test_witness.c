@@ -736,6 +736,103 @@ static void test_hearsay_and_the_end_of_the_list(void **state)
     solo_destroy(solo);
 }
 
+/* V9: also if the denial, or the connection, came while the question was open. */
+static void test_a_word_during_the_question(void **state)
+{
+    (void)state;
+    struct solo *solo = asked_about_the_root(90 * COP_MSEC);
+    say_news(solo, 0, 1, COP_ALIVE);
+    solo_run(solo, solo->now + 11 * COP_MSEC);
+    assert_false(said_reached(solo));
+    assert_false(proposes_after(solo, 1));
+}
+
+/* The same while it waits for what is left. */
+static void test_a_word_while_it_waits(void **state)
+{
+    (void)state;
+    struct solo *solo = asked_about_the_root(90 * COP_MSEC);
+    say_news(solo, 0, 0, COP_SUSPECT);
+    solo_run(solo, solo->now + 5 * COP_MSEC);
+    assert_int_equal(solo->stats.proposals, 0);
+    say_news(solo, 0, 1, COP_SUSPECT);
+    solo_run(solo, solo->now + 10 * COP_MSEC);
+    assert_int_equal(solo->stats.proposals, 0);
+    solo_run(solo, solo->now + 200 * COP_MSEC);
+    assert_true(solo->stats.proposals > 0);
+    solo_destroy(solo);
+}
+
+static void test_a_connection_during_the_question(void **state)
+{
+    (void)state;
+    struct cop_event up = {.kind = COP_EVENT_PEER_UP, .peer = 0, .incarnation = 1};
+    struct solo *solo = asked_about_the_root(90 * COP_MSEC);
+    solo_event(solo, &up);
+    solo_run(solo, solo->now + 11 * COP_MSEC);
+    assert_false(said_reached(solo));
+    assert_false(proposes_at_once(solo));
+}
+
+/* D7: one who is asked as one more is not one of those whom the accusation needs, while others can
+ * be asked: it may share its way to the accused with me. */
+static void test_the_next_in_line_is_one_more(void **state)
+{
+    (void)state;
+    static const struct cop_detect one = {.witnesses = 1};
+    struct solo *solo = solo_create(64, 30, &one, COP_QUORUM_MAJORITY);
+    cop_id successor, witness;
+    solo_down(solo, 0, COP_DOWN_REFUSED);
+    assert_int_equal(solo_sent(solo, COP__KIND_WITNESS, COP_ID_NONE), 2);
+    (void)question(solo, 0, &successor);
+    (void)question(solo, 1, &witness);
+    assert_int_equal(successor, 1);
+    answer(solo, 0, false);
+    solo_run(solo, solo->now + 300 * COP_MSEC);
+    assert_false(solo_suspects(solo, 0));
+    assert_true(solo_sent(solo, COP__KIND_WITNESS, COP_ID_NONE) > 2);
+    answer(solo, 2, false);
+    answer(solo, 3, false);
+    assert_true(solo_suspects(solo, 0));
+    solo_destroy(solo);
+}
+
+/* It stays one more when those who stand near the accused are found to be gone meanwhile: it is not
+ * waited for when the others have confirmed. */
+static void test_it_stays_one_more(void **state)
+{
+    (void)state;
+    static const struct cop_detect one = {.witnesses = 1};
+    struct cop_request report = {.kind = COP_REQUEST_REPORT};
+    struct cop_event event = {.kind = COP_EVENT_SUBMIT, .request = &report};
+    for (cop_id kept = 2; kept < 16; kept++) {
+        cop_id to;
+        struct solo *solo = solo_create(16, 9, &one, COP_QUORUM_MAJORITY);
+        solo_down(solo, 0, COP_DOWN_REFUSED);
+        uint32_t asked = solo_sent(solo, COP__KIND_WITNESS, COP_ID_NONE);
+        (void)question(solo, asked - 1, &to);
+        for (cop_id id = 2; id < 16 && kept != 9 && asked == 2; id++) {
+            report.member = id;
+            if (id != 9 && id != kept)
+                assert_int_equal(solo_event(solo, &event), 0);
+        }
+        solo_run(solo, solo->now + COP_MSEC);
+        uint32_t all = solo_sent(solo, COP__KIND_WITNESS, kept);
+        if (kept != 9 && asked == 2 && all > 0) {
+            struct cop__msg_witnessed message = {.suspect = 0, .reached = false};
+            for (uint32_t i = 0; i < solo_sent(solo, COP__KIND_WITNESS, COP_ID_NONE);
+                 i++) {
+                message.token = question(solo, i, &to).token;
+                if (to == kept && question(solo, i, &to).suspect == 0)
+                    solo_recv(solo, kept, COP__KIND_WITNESSED,
+                              cop__encode_witnessed(&message));
+            }
+            assert_true(solo_suspects(solo, 0));
+        }
+        solo_destroy(solo);
+    }
+}
+
 /* ---- without memory -------------------------------------------------------------- */
 
 /* The node of this test lives until an allocation fails: then it stops, and nothing leaks. */
@@ -795,6 +892,11 @@ int main(void)
         cmocka_unit_test(test_a_witness_knows_what_it_found),
         cmocka_unit_test(test_a_witness_of_many_knows_it_since_the_first),
         cmocka_unit_test(test_a_witness_of_a_rack),
+        cmocka_unit_test(test_a_word_during_the_question),
+        cmocka_unit_test(test_a_word_while_it_waits),
+        cmocka_unit_test(test_a_connection_during_the_question),
+        cmocka_unit_test(test_the_next_in_line_is_one_more),
+        cmocka_unit_test(test_it_stays_one_more),
         cmocka_unit_test(test_a_witness_that_was_stopped_waits_again),
         cmocka_unit_test(test_a_witness_knows_some_without_looking),
         cmocka_unit_test(test_a_witness_does_not_know_all),
