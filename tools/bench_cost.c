@@ -414,13 +414,16 @@ static int count_calls(struct chorus *chorus, struct front *front,
     uint32_t rounds = front->config->rounds;
     uint64_t number = 0;
     int code = 0;
+    enum cost_way only = front->config->only;
     out->has_calls = open_counters(chorus, fds);
-    for (uint32_t i = 0; i < rounds && code == 0 && out->has_calls; i++) {
+    bool runs = out->has_calls || only != COST_WAYS;
+    for (uint32_t i = 0; i < rounds && code == 0 && runs; i++) {
         progress_show(progress, "rounds", i, rounds);
         for (int turn = 0; turn < COST_WAYS && code == 0; turn++) {
             /* In turn the first: the machine may be busier in one half of a round. */
             enum cost_way way = (enum cost_way)((turn + (int)i) % COST_WAYS);
-            code = run_turn(chorus, front, fds, ++number, way, &rows[way][i]);
+            if (only == COST_WAYS || only == way)
+                code = run_turn(chorus, front, fds, ++number, way, &rows[way][i]);
         }
     }
     for (uint32_t i = 0; i < chorus->config.n; i++)
@@ -461,7 +464,8 @@ int bench_cost(const struct cost_config *config, struct progress *progress,
 {
     *out = (struct cost_result){.n = size_of(config->fan_out)};
     int code = 0;
-    for (int way = 0; way < COST_WAYS && code == 0; way++) {
+    bool both = config->only == COST_WAYS;
+    for (int way = 0; way < COST_WAYS && code == 0 && both; way++) {
         progress_show(progress, "trees", (uint32_t)way, COST_WAYS);
         code = measure_core(config, (enum cost_way)way, out);
     }

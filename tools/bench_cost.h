@@ -4,6 +4,8 @@
 
 #include "bench.h"
 
+enum cost_way { COST_HEALING, COST_FRAGILE, COST_WAYS };
+
 /*
  * What it costs that a stream would survive a loss, while nobody is lost: the same waves with
  * and without COP_STREAM_FRAGILE. Bytes and instructions are those of the nodes of a whole tree in
@@ -18,9 +20,9 @@ struct cost_config {
     uint32_t steps;   /* and the instructions of the first of them, one by one */
     uint32_t rounds;  /* of system calls, in turn */
     uint32_t turns;   /* waves, or round trips, of each */
+    /* COST_WAYS: both, counted. One of them: its waves run, and somebody else counts. */
+    enum cost_way only;
 };
-
-enum cost_way { COST_HEALING, COST_FRAGILE, COST_WAYS };
 
 struct cost_result {
     uint32_t n;

@@ -304,9 +304,10 @@ void chorus_close(struct chorus *chorus)
 {
     cop_free(chorus->run);
     chorus->run = NULL;
+    /* A tool that they run in, which SIGKILL would not let say what it has counted, may end. */
     for (uint32_t i = 0; i < chorus->config.n; i++)
         if (chorus->pids[i] != 0)
-            kill(chorus->pids[i], SIGKILL);
+            kill(chorus->pids[i], SIGTERM);
     for (uint32_t i = 0; i < chorus->config.n; i++)
         if (chorus->pids[i] != 0)
             bury(chorus, i);

@@ -170,6 +170,53 @@ static void put_cost(const struct cost_config *config, const struct cost_result 
     fflush(stdout);
 }
 
+static const char *const cost_parts[] = {"leaves", "leaves-down", "all", "all-down"};
+#define COST_PARTS 4u
+
+/* "healing:all-down": one way, of one part. */
+static int parse_only(const char *text, struct cost_config *out, uint32_t *part)
+{
+    static const char *const ways[] = {"healing", "fragile"};
+    for (uint32_t way = 0; way < COST_WAYS; way++) {
+        size_t length = strlen(ways[way]);
+        if (strncmp(text, ways[way], length) != 0 || text[length] != ':')
+            continue;
+        for (uint32_t i = 0; i < COST_PARTS; i++)
+            if (strcmp(text + length + 1, cost_parts[i]) == 0) {
+                out->only = (enum cost_way)way;
+                *part = i;
+                return 0;
+            }
+    }
+    return fail(
+        EXIT_USAGE,
+        "bench: --only is healing or fragile, ':', and leaves, leaves-down, all "
+        "or all-down, not '%s'",
+        text);
+}
+
+/* Nothing is counted here: one part for every fan-out, for a tool around this process. */
+static int run_only(const char *only, struct cost_config *config,
+                    const struct numbers *fan_outs)
+{
+    uint32_t part = 0;
+    int code = parse_only(only, config, &part);
+    config->trips = part & 1;
+    config->all = part & 2;
+    for (uint32_t i = 0; i < fan_outs->count && code == 0; i++) {
+        struct cost_result result;
+        struct progress progress;
+        config->fan_out = fan_outs->items[i];
+        progress_begin(&progress);
+        code = bench_cost(config, &progress, &result);
+        progress_end(&progress);
+        if (code == 0)
+            printf("%" PRIu32 " processes, %" PRIu64 " waves\n", result.n,
+                   (uint64_t)config->rounds * config->turns);
+    }
+    return code;
+}
+
 static int run_cost(struct cost_config *config, const struct numbers *fan_outs,
                     bool as_json)
 {
@@ -180,10 +227,10 @@ static int run_cost(struct cost_config *config, const struct numbers *fan_outs,
             "survives losses, one that does not (COP_STREAM_FRAGILE), and how much "
             "more\nthe former costs while nobody is lost\n");
     fflush(stdout);
-    for (uint32_t i = 0; i < 4 * fan_outs->count && code == 0; i++) {
+    for (uint32_t i = 0; i < COST_PARTS * fan_outs->count && code == 0; i++) {
         struct cost_result result;
         struct progress progress;
-        config->fan_out = fan_outs->items[i / 4];
+        config->fan_out = fan_outs->items[i / COST_PARTS];
         config->trips = i & 1;
         config->all = i & 2;
         progress_begin(&progress);
@@ -197,7 +244,7 @@ static int run_cost(struct cost_config *config, const struct numbers *fan_outs,
 
 int cmd_bench_stream(int argc, char **argv)
 {
-    const char *fan_outs = NULL;
+    const char *fan_outs = NULL, *only = NULL;
     uint64_t rounds = 7, waves = 0, trips = 100, window = 64;
     bool as_json = false, cost = false;
     static struct numbers list;
@@ -214,6 +261,8 @@ int cmd_bench_stream(int argc, char **argv)
          1, 1024},
         {0, "cost", NULL, "what it costs to be ready for a loss, instead", ARGS_FLAG,
          &cost, 0, 0},
+        {0, "only", "WHAT", "--cost: waves that another tool counts, e.g. fragile:all",
+         ARGS_TEXT, &only, 0, 0},
         {0, "json", NULL,
          "one object per line: coppice.bench.stream.v1, or (--cost) "
          "coppice.bench.stream_cost.v1",
@@ -225,15 +274,14 @@ int cmd_bench_stream(int argc, char **argv)
         .usage = "stream [options]",
         .text =
             "Measures a stream of sums from k * k back-ends by k processes to a\n"
-            "front-end: waves in a second, if each is sent as soon as it is given, "
-            "and\n"
-            "if back-ends give as many as there is room for; and a packet down to all\n"
-            "with the sum of their answers, against bare C that moves one message "
-            "down\n"
-            "and up every edge of the same tree, turn by turn. With --cost: bytes,\n"
-            "instructions and system calls of a wave, of a stream that survives "
-            "losses\n"
-            "and of one that does not.",
+            "front-end: waves in a second, if each is sent as soon as it is given,\n"
+            "and if back-ends give as many as there is room for; and a packet down\n"
+            "to all with the sum of their answers, against bare C that moves one\n"
+            "message down and up every edge of the same tree, turn by turn. With\n"
+            "--cost: bytes, instructions and system calls of a wave, of a stream that\n"
+            "survives losses and of one that does not; --only names one of them\n"
+            "(healing or fragile) and who gives (leaves, leaves-down, all, all-down:\n"
+            "after a packet down).",
         .options = options,
         .most = 0,
     };
@@ -254,7 +302,12 @@ int cmd_bench_stream(int argc, char **argv)
     struct cost_config costs = {.rounds = (uint32_t)rounds,
                                 .turns = (uint32_t)waves,
                                 .waves = COST_WAVES,
-                                .steps = COST_STEPS};
+                                .steps = COST_STEPS,
+                                .only = COST_WAYS};
+    if (only && (!cost || as_json))
+        return fail(EXIT_USAGE, "bench: --only goes with --cost, and without --json");
+    if (only)
+        return run_only(only, &costs, &list);
     return cost ? run_cost(&costs, &list, as_json)
                 : run_stream(&config, &list, as_json);
 }

@@ -144,6 +144,8 @@ bad 2 "sim: --shape 'radix:4 y': did not expect 'y'" coppice sim --shape 'radix:
 bad 2 '--limit takes a number from 1 to 1000000, not ' coppice filter check sum --limit 0
 bad 2 '--limit is for check, not for list' coppice filter list --limit 5
 bad 2 '--type is for check, not for list' coppice filter list --type u64
+bad 2 '--only goes with --cost' coppice bench stream --only healing:all
+bad 2 '--only is healing or fragile' coppice bench stream --cost --only fragile
 # Before anything is measured, also where only the last point is wrong.
 bad 2 "bench: --algorithm: unknown algorithm 'x'" coppice bench agree --algorithm tree,x
 bad 2 '--killed: of 8 not 7 can be killed: two must be left' coppice bench agree -n 64,8 --killed 0,7
