@@ -797,6 +797,22 @@ static void test_the_next_in_line_is_one_more(void **state)
     solo_destroy(solo);
 }
 
+/* ... but where nobody else answers, that it does not reach the accused is enough. */
+static void test_the_next_in_line_alone_is_enough(void **state)
+{
+    (void)state;
+    static const struct cop_detect one = {.witnesses = 1};
+    for (int i = 0; i < 2; i++) {
+        struct solo *solo = solo_create(64, 30, &one, COP_QUORUM_MAJORITY);
+        solo_down(solo, 0, COP_DOWN_REFUSED);
+        if (i == 1)
+            answer(solo, 0, false);
+        solo_run(solo, solo->now + 10 * COP_SEC);
+        assert_int_equal(solo_suspects(solo, 0), i);
+        solo_destroy(solo);
+    }
+}
+
 /* It stays one more when those who stand near the accused are found to be gone meanwhile: it is not
  * waited for when the others have confirmed. */
 static void test_it_stays_one_more(void **state)
@@ -896,6 +912,7 @@ int main(void)
         cmocka_unit_test(test_a_word_while_it_waits),
         cmocka_unit_test(test_a_connection_during_the_question),
         cmocka_unit_test(test_the_next_in_line_is_one_more),
+        cmocka_unit_test(test_the_next_in_line_alone_is_enough),
         cmocka_unit_test(test_it_stays_one_more),
         cmocka_unit_test(test_a_witness_that_was_stopped_waits_again),
         cmocka_unit_test(test_a_witness_knows_some_without_looking),
