@@ -626,6 +626,14 @@ static void look_for(struct cop_node *node, const struct cop_header *header,
     look->token = message->token;
 }
 
+/* A member, or one who is about to be: the accuser may be the only one left who has the view that it
+ * came with, and then only those who have not can be asked. */
+static bool knows_life(const struct cop_node *node, cop_id id, cop_incarnation life)
+{
+    return cop_view_has(node->view, id, life) ||
+           (life != 0 && cop__roster_get(node, id).incarnation == life);
+}
+
 static void answer_at_once_or_look(struct cop_node *node,
                                    const struct cop_header *header,
                                    const struct cop__msg_witness *message)
@@ -638,7 +646,7 @@ static void answer_at_once_or_look(struct cop_node *node,
     if (is_me || is_over)
         say(node, header->sender, header->sender_incarnation, message->token,
             message->suspect, is_me);
-    else if (cop_view_has(node->view, message->suspect, message->incarnation))
+    else if (knows_life(node, message->suspect, message->incarnation))
         look_for(node, header, message);
     else /* of a life that I do not know I cannot say anything */
         COP__COUNT(node, ignored_incarnation);

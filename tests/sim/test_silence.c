@@ -575,6 +575,21 @@ static void test_the_next_in_line_convicts_nobody(void **state)
     }
 }
 
+/* D7, V8: 6 and 7 have the view with 7 when its root dies, and then 7 does: 6 asks those who have only
+ * acknowledged it, and without their word everybody waits for 7 for ever. */
+static void test_a_newcomer_dies_with_the_root(void **state)
+{
+    (void)state;
+    struct cop_sim_report report =
+        run_text("nodes 8\nshape knomial:3\nseed 590833\nviews majority\nstart 7\n"
+                 "detect witnesses 1 gossip 400ms\n"
+                 "agree strict count 2 window 1 gap 88440121ns promote\n"
+                 "net constant 10us\nat 235ms join\ncrash 7 before-recv 5\n"
+                 "crash 0 after-send 13\ncrash 1 after-send 32\nliveness\n");
+    assert_int_equal(report.members, 5);
+    assert_int_equal(report.installed, 5);
+}
+
 static int inquiry_status;
 static void note_complete(void *context, struct cop_sim *sim, cop_id node,
                           uint64_t token, int status, struct cop_buf *result)
@@ -622,6 +637,7 @@ int main(void)
         cmocka_unit_test(test_all_start_in_stealth),
         cmocka_unit_test(test_a_joiner_that_does_not_reach_the_root),
         cmocka_unit_test(test_the_next_in_line_convicts_nobody),
+        cmocka_unit_test(test_a_newcomer_dies_with_the_root),
         cmocka_unit_test(test_an_inquiry_finds_the_stopped),
         cmocka_unit_test(test_random_silence),
     };
