@@ -180,7 +180,7 @@ endif()
 
 # The command: one file that needs no library of ours, so that it starts fast and can be
 # copied. What tests want to call (drawing, node sets, JSON) is an archive of its own.
-file(GLOB tools CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/*.c)
+file(GLOB_RECURSE tools CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/*.c)
 set(commands ${tools})
 list(FILTER commands INCLUDE REGEX "/(main|cmd_[^/]*)\\.c$")
 set(common ${tools})
@@ -234,8 +234,8 @@ endif()
 # What our protocols cost over MPI, with the libraries that programs have.
 if(OMPI_FOUND AND NOT COPPICE_FUZZ)
     add_executable(bench_mpi ${PROJECT_SOURCE_DIR}/bench/mpi/driver.c
-                             ${PROJECT_SOURCE_DIR}/tools/json.c
-                             ${PROJECT_SOURCE_DIR}/tools/sample.c
+                             ${PROJECT_SOURCE_DIR}/tools/term/json.c
+                             ${PROJECT_SOURCE_DIR}/tools/number/sample.c
                              ${PROJECT_SOURCE_DIR}/src/base/assert.c)
     target_include_directories(bench_mpi PRIVATE ${PROJECT_SOURCE_DIR}/tools
                                                  ${PROJECT_SOURCE_DIR}/src)

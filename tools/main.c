@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "commands.h"
-#include "say.h"
+#include "term/commands.h"
+#include "term/say.h"
 
 #include <errno.h>
 #include <fcntl.h>

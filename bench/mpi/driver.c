@@ -28,8 +28,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "json.h"
-#include "sample.h"
+#include "number/sample.h"
+#include "term/json.h"
 
 #define GROUP 1
 #define WARM_UP 10

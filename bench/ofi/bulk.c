@@ -31,10 +31,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "bench.h"
-#include "crowd.h"
-#include "json.h"
-#include "sample.h"
+#include "bench/bench.h"
+#include "bench/crowd.h"
+#include "number/sample.h"
+#include "term/json.h"
 
 #define SERVICE 3u
 #define MEMBERS_MAX 64u

@@ -4,7 +4,7 @@
  * decoded encodes to the same bytes again. The first byte says which of them it is.
  */
 #include "base/assert.h"
-#include "command.h"
+#include "talk/command.h"
 
 #include <coppice/error.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any text gives a sentence or a set; a set folds to a text that gives the same set. */
 #include "base/assert.h"
-#include "nodeset.h"
+#include "names/nodeset.h"
 
 #include <coppice/error.h>
 #include <stdlib.h>

@@ -18,7 +18,7 @@
 
 #include "base/assert.h"
 #include "base/random.h"
-#include "cluster.h"
+#include "names/cluster.h"
 #include "net/tcp/peers.h"
 #include "net/tls/tls.h"
 #include "node/node.h"

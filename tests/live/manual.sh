@@ -15,7 +15,7 @@ for command in $commands; do
     text=$out
     # What a command does may have options of its own.
     if [ $command = bench ]; then
-        for what in $(sed -n 's/^    {"\([a-z]*\)", cmd_bench_.*/\1/p' "$SOURCE/tools/cmd_bench.c"); do
+        for what in $(sed -n 's/^    {"\([a-z]*\)", cmd_bench_.*/\1/p' "$SOURCE/tools/bench/cmd_bench.c"); do
             expect 0 coppice bench $what --help
             text+=$'\n'$out
         done

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model_bcast.h"
+#include "model/bcast.h"
 
 #include <coppice/coll.h>
 #include <coppice/error.h>
@@ -144,9 +144,9 @@ static void test_simulate(void **state)
             struct cop_shape shape;
             cop_time got;
             assert_int_equal(cop_shape_parse(few[j], &shape, NULL, 0), 0);
-            assert_int_equal(model_bcast_simulate(&shape, 200, cases[i].o_ns,
-                                                  cases[i].l_ns, &got),
-                             0);
+            assert_int_equal(
+                model_bcast_simulate(&shape, 200, cases[i].o_ns, cases[i].l_ns, &got),
+                0);
             assert_int_equal(got, predict(few[j], 200, i).last_ns);
         }
     struct cop_shape none = {.kind = COP_SHAPE_KARY};

@@ -4,6 +4,10 @@
 # own is always allowed. A folder that is not in the table is an error: give it a row.
 . "$(dirname "$0")/lib.sh"
 
+# Of the command the folders below all others have rows of their own. What reads arguments also completes them, with names of a cluster.
+below_tools="$pure_folders sim net run boot"
+tools_folders=$(cd "$SOURCE/tools" && printf '%s ' */ | tr -d /)
+
 # A layer of the core may include every layer before it; wire and tree know only base, and filter these alone (levels have trees).
 table="base:
 wire: base
@@ -26,7 +30,12 @@ net: $pure_folders
 run: $pure_folders net
 boot: $pure_folders net run
 mpi:
-tools: $pure_folders sim net run boot
+tools/term: base run complete
+tools/number: base run term
+tools/names: $below_tools term
+tools/talk: $below_tools term names number
+tools/draw: base term names
+tools: $below_tools $tools_folders
 include:"
 
 # Public headers that only the named folders may include.
@@ -37,6 +46,7 @@ bad=$(
         file=${path#"$SOURCE"/}
         case $file in
         src/*) folder=${file#src/} folder=${folder%%/*} ;;
+        tools/term/* | tools/number/* | tools/names/* | tools/talk/* | tools/draw/*) folder=${file%/*} ;;
         *) folder=${file%%/*} ;;
         esac
         { grep -nE '^[[:space:]]*#[[:space:]]*include' "$path" || true; } |
@@ -55,7 +65,7 @@ bad=$(
             function exists(path,    line, status) {
                 status = (getline line < path); close(path); return status >= 0
             }
-            BEGIN { allowed_for(table, folder); may[folder] = 1 }
+            BEGIN { allowed_for(table, folder); own_name = folder; sub(/.*\//, "", own_name); may[own_name] = 1 }
             {
                 number = $0; sub(/:.*/, "", number)
                 text = $0; sub(/^[0-9]+:/, "", text)
@@ -87,4 +97,5 @@ bad=$(
     done
 )
 verdict "$bad" "Includes must point down: base < wire, tree < filter, view < node < roster <
-detect < sweep < member < letter < agree, stream, probe, coll < stack < sim | net < run < boot < tools. See ARCHITECTURE.md."
+detect < sweep < member < letter < agree, stream, probe, coll < stack < sim | net < run < boot < tools; there
+term < number, names < draw, talk < all others. See ARCHITECTURE.md."

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "across.h"
+#include "draw/across.h"
 #include "failing_alloc.h"
 #include "tree_model.h"
 

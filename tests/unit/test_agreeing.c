@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An agent that cannot tell everybody of an agreement gives the group back: those who were told
  * wait for it otherwise, and the group would stay. */
-#include "say.h" /* cmocka has another fail() */
+#include "term/say.h" /* cmocka has another fail() */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "agreeing.h"
+#include "agent/agreeing.h"
 
 #include <coppice/error.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static const struct cop_view *fake_view(void);
 #define cop__tcp_used_loop(tcp) ((void)(tcp))
 #define cop_node_view(node) fake_view()
 #define session_reply fake_reply
-#include "agreeing.c"
+#include "agent/agreeing.c"
 #undef cop__tcp_submit
 #undef cop__tcp_used_loop
 #undef cop_node_view

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "bench_fit.h"
+#include "bench/fit.h"
 
 #include <coppice/error.h>
 #include <math.h>

@@ -14,7 +14,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "client.h"
+#include "talk/client.h"
 
 /* Somebody who listens, and a client who has called. */
 struct line {

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "cluster.h"
+#include "names/cluster.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

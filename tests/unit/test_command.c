@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "command.h"
+#include "talk/command.h"
 #include "wire/header.h"
 
 #include <coppice/error.h>

@@ -12,8 +12,8 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "contention.h"
-#include "latencies.h"
+#include "bench/contention.h"
+#include "number/latencies.h"
 
 static int count_descriptors(void)
 {

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "diary.h"
+#include "talk/diary.h"
 
 #include <coppice/error.h>
 #include <stdio.h>

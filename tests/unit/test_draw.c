@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "draw.h"
+#include "draw/draw.h"
 #include "tree_model.h"
 
 typedef int drawer(FILE *out, const struct cop_tree *tree,

@@ -7,10 +7,10 @@
 
 #include <cmocka.h>
 
-#include "exec.h"
-#include "exec_allow.h"
-#include "groups.h"
-#include "job.h"
+#include "exec/allow.h"
+#include "exec/exec.h"
+#include "exec/job.h"
+#include "groups/groups.h"
 
 #include <coppice/error.h>
 #include <stdio.h>

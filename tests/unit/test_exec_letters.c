@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "exec_parts.h"
+#include "exec/parts.h"
 
 #include <coppice/error.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 /* The agent's own code, over a node of this test. */
 static int fake_submit(struct cop__tcp *tcp, const struct cop_request *request);
 #define cop__tcp_submit fake_submit
-#include "exec_agent.c"
+#include "exec/agent.c"
 #undef cop__tcp_submit
 
 #define SELF 0u

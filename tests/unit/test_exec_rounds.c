@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the root of exec makes of the answers to its rounds: how long it waits for whom, whom it
  * believes, and what it tells the command. */
-#include "say.h" /* cmocka has another fail() */
-#include "serve.h"
+#include "talk/serve.h"
+#include "term/say.h" /* cmocka has another fail() */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "exec_root.h"
+#include "exec/root.h"
 
 #include <coppice/error.h>
 #include <stdlib.h>
@@ -26,19 +26,19 @@ static const struct cop_view *fake_view(const struct cop_node *node);
 #define cop__tcp_node(tcp) ((const struct cop_node *)(const void *)(tcp))
 #define cop_node_view fake_view
 #define session_reply fake_reply
-#include "exec_agent.c"
+#include "exec/agent.c"
 #define on_retry root_on_retry
 #define on_closed root_on_closed
 #define view_of root_view_of
 #undef RETRY_MS
-#include "exec_root.c"
+#include "exec/root.c"
 #undef on_retry
 #undef on_closed
 #undef view_of
 #define on_out fetch_on_out
-#include "exec_fetch.c"
+#include "exec/fetch.c"
 #undef on_out
-#include "exec_peek.c"
+#include "exec/peek.c"
 #undef cop__tcp_submit
 #undef cop__tcp_node
 #undef cop_node_view

@@ -13,7 +13,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "floor.h"
+#include "bench/floor.h"
 
 static int count_descriptors(void)
 {

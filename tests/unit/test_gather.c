@@ -199,10 +199,8 @@ static void others_are_not_believed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(nobody_is_looked_for),
-        TEST(the_silent_keep_nobody_out),
-        TEST(a_flood_is_not_looked_at),
-        TEST(who_only_looks_is_no_flood),
+        TEST(nobody_is_looked_for),     TEST(the_silent_keep_nobody_out),
+        TEST(a_flood_is_not_looked_at), TEST(who_only_looks_is_no_flood),
         TEST(others_are_not_believed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "groups_agent.h"
+#include "groups/agent.h"
 
 #include <coppice/error.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static int fake_clock(clockid_t clock, struct timespec *out);
 #define cop__tcp_submit fake_submit
 #define session_reply fake_reply
 #define clock_gettime fake_clock
-#include "groups_agent.c"
+#include "groups/agent.c"
 #undef cop__tcp_submit
 #undef session_reply
 #undef clock_gettime

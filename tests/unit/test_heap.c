@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "heap.h"
+#include "simulate/heap.h"
 
 #define EXPECTED ((size_t)48 << 20)
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host_fold.h"
-#include "say.h"
+#include "term/say.h"
+#include "top/host_fold.h"
 
 #include <coppice/error.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "hosts_list.h"
-#include "ssh.h"
+#include "hosts/list.h"
+#include "hosts/ssh.h"
 
 #include <coppice/error.h>
 #include <stdio.h>

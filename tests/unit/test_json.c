@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "json.h"
+#include "term/json.h"
 
 #include <math.h>
 #include <signal.h>

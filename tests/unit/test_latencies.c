@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "failing_alloc.h"
-#include "latencies.h"
+#include "number/latencies.h"
 
 #include <coppice/error.h>
 #include <math.h>

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "client.h"
 #include "run/listen.h"
+#include "talk/client.h"
 
 #include <coppice/error.h>
 #include <pthread.h>

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "model.h"
+#include "model/model.h"
 
 #include <coppice/error.h>
 #include <math.h>

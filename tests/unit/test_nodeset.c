@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "nodeset.h"
+#include "names/nodeset.h"
 
 #include <coppice/error.h>
 #include <stdio.h>

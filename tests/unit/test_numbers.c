@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "numbers.h"
+#include "number/numbers.h"
 
 #include <coppice/error.h>
 

@@ -9,7 +9,7 @@
 
 /* The member's own code, over a node of this test. */
 #define put_submit fake_submit
-#include "put_sink.c"
+#include "put/sink.c"
 #undef put_submit
 
 static struct {

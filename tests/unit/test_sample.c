@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "sample.h"
+#include "number/sample.h"
 
 #define EPSILON 1e-9
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command socket: it goes on after a shortage, and says no more than it has to. */
 #include "failing_alloc.h"
-#include "say.h" /* cmocka has another fail() */
+#include "term/say.h" /* cmocka has another fail() */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "serve.h"
+#include "talk/serve.h"
 
 #include <errno.h>
 #include <stdio.h>
