@@ -19,6 +19,7 @@ fi
 lint() {
     if command -v mandoc >/dev/null; then
         mandoc -T lint -W warning "$1" 2>&1 | grep -v 'referenced manual not found' || true
+    # (Debian: mandoc, which scripts/deps check installs.)
     elif command -v man >/dev/null && command -v groff >/dev/null; then
         MANROFFSEQ= MANWIDTH=80 man --warnings -E UTF-8 -Tutf8 -Z -l "$1" 2>&1 >/dev/null | sed "s|^|${1##*/}: |"
     fi
