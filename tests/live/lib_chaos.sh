@@ -218,13 +218,16 @@ end_faults() {
 declare -A read_to=()
 # One view for each epoch, everywhere and for ever: new lines of the watchers against all earlier.
 check_views() {
-    local host size
+    local host lines
     for host in $(everyone); do
-        size=$(stat -c %s "$scratch/$host.views")
-        tail -c +$((${read_to[$host]:-0} + 1)) "$scratch/$host.views" | head -c $((size - ${read_to[$host]:-0}))
-        read_to[$host]=$size
-    done | grep '"in_view":true' |
-        sed -n 's/.*"epoch":\([0-9]*\),"root":"\([^"]*\)".*"members":"\([^"]*\)".*/\1 \2 \3/p' >>"$scratch/known" || true
+        # Whole lines: more may be coming.
+        lines=$(wc -l <"$scratch/$host.views")
+        head -n "$lines" "$scratch/$host.views" | tail -n +$((${read_to[$host]:-0} + 1))
+        read_to[$host]=$lines
+    done >"$scratch/fresh"
+    # No pipe after the loop: what has been read would be forgotten.
+    { grep '"in_view":true' "$scratch/fresh" || true; } |
+        sed -n 's/.*"epoch":\([0-9]*\),"root":"\([^"]*\)".*"members":"\([^"]*\)".*/\1 \2 \3/p' >>"$scratch/known"
     sort -u -o "$scratch/known" "$scratch/known"
     local twice
     twice=$(sort -n "$scratch/known" | awk '{ if ($1 == last) print; last = $1 }')
