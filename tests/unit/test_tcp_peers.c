@@ -219,6 +219,31 @@ static void who_calls_second_looks_first(void **state)
     }
 }
 
+/* However many wait before it: the children of one who died all call its parent. */
+static void who_looks_first_looks_far_enough(void **state)
+{
+    enum { OTHERS = 64 };
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct world *world = world_create(families[i]);
+        struct side *a = world_open(world, 0, 3), *b = world_open(world, 1, 4);
+        int others[OTHERS];
+        for (int k = 0; k < OTHERS; k++)
+            others[k] = world_dial(world, 0);
+        side_send(b, 0, COP__KIND_NEWS, 10, 100);
+        cop__peers_flush(b->peers);
+        side_send(a, 1, COP__KIND_NEWS, 10, 100);
+        cop__peers_flush(a->peers);
+        assert_int_equal(a->stats.accepts, OTHERS + 1);
+        world_until(world, both_have_all, world);
+        assert_int_equal(a->stats.connects, 0);
+        assert_int_equal(side_downs(a, 1) + side_downs(b, 0), 0);
+        for (int k = 0; k < OTHERS; k++)
+            close(others[k]);
+        world_destroy(world);
+    }
+}
+
 static int option_of(const struct side *side, int level, int name)
 {
     int value = -1;
@@ -748,6 +773,7 @@ int main(void)
         cmocka_unit_test(cuts_lose_nothing),
         cmocka_unit_test(crossing_connects_make_one),
         cmocka_unit_test(who_calls_second_looks_first),
+        cmocka_unit_test(who_looks_first_looks_far_enough),
         cmocka_unit_test(who_is_called_has_the_same_options),
         cmocka_unit_test(who_was_called_early_has_them_too),
         cmocka_unit_test(breaks_at_any_byte_lose_nothing),

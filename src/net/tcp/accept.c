@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -134,9 +135,9 @@ int cop__tcp_take(int listen_fd, cop__origin *from)
     return fd;
 }
 
-static void take_some(struct cop__peers *peers)
+static void take_some(struct cop__peers *peers, uint32_t most)
 {
-    for (int i = 0; i < ACCEPTS_MAX; i++) {
+    for (uint32_t i = 0; i < most; i++) {
         cop__origin from;
         int fd = cop__tcp_take(peers->listen_fd, &from);
         if (fd >= 0)
@@ -160,13 +161,13 @@ static void on_pollable(uv_poll_t *poll, int status, int events)
     if (status != 0)
         pause_accepting(peers, status);
     else
-        take_some(peers);
+        take_some(peers, ACCEPTS_MAX);
 }
 
-void cop__accept_look(struct cop__peers *peers)
+void cop__accept_look(struct cop__peers *peers, uint32_t expected)
 {
     if (peers->listen_fd >= 0 && uv_is_active((const uv_handle_t *)&peers->listener))
-        take_some(peers);
+        take_some(peers, expected + ACCEPTS_MAX);
 }
 
 int cop__tcp_dup_listener(int fd)
@@ -208,7 +209,8 @@ static int start(struct cop__peers *peers)
     if (uv_poll_init(peers->config.loop, &peers->listener, peers->listen_fd) != 0)
         return COP_EIO;
     peers->listener.data = peers;
-    peers->has_early = true;
+    struct pollfd early = {.fd = peers->listen_fd, .events = POLLIN};
+    peers->has_early = poll(&early, 1, 0) != 0;
     peers->handles++;
     if (uv_poll_start(&peers->listener, UV_READABLE, on_pollable) != 0)
         pause_accepting(peers, UV_ENOMEM);

@@ -292,8 +292,12 @@ static struct cop__peer *take_dirty(struct cop__peers *peers)
  */
 static void begin_wanted(struct cop__peers *peers)
 {
-    if (peers->wanted && !peers->config.tls)
-        cop__accept_look(peers);
+    uint32_t wanted = 0;
+    for (const struct cop__peer *peer = peers->wanted; peer; peer = peer->next_wanted)
+        wanted++;
+    /* All of them may have called: the children of one who died are many. */
+    if (wanted != 0 && !peers->config.tls)
+        cop__accept_look(peers, wanted);
     while (peers->wanted) {
         struct cop__peer *peer = peers->wanted;
         peers->wanted = peer->next_wanted;

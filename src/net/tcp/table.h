@@ -206,8 +206,8 @@ COP__COLD void cop__conn_say_unproven(struct cop__conn *conn);
 
 int cop__accept_start(struct cop__peers *peers);
 void cop__accept_stop(struct cop__peers *peers);
-/* Takes connections that wait, as when the loop finds them. */
-void cop__accept_look(struct cop__peers *peers);
+/* Takes connections that wait, as when the loop finds them; `expected` of them and some. */
+void cop__accept_look(struct cop__peers *peers, uint32_t expected);
 /* Closes the stranger that has waited longest; false if there is none. */
 bool cop__accept_make_room(struct cop__peers *peers);
 
