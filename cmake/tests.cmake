@@ -100,8 +100,8 @@ else()
     coppice_say("scenarios" "off" "tests/scenario/runner.c is not there")
 endif()
 
-# Live: real processes. They share the machine's ports and patience, so one at a time; but who
-# has hosts of its own (space, hosts) meets nobody but others of that kind.
+# Live: real processes. They share the machine's patience, so one at a time of each of three kinds: jobs
+# of MPI and of launchers, whose processes poll; those who have hosts of their own; and all others.
 file(GLOB scripts CONFIGURE_DEPENDS ${tests}/live/*.sh)
 list(FILTER scripts EXCLUDE REGEX "/(lib|common)[^/]*\\.sh$")
 list(LENGTH scripts count)
@@ -142,6 +142,8 @@ if(TARGET coppice)
         set_tests_properties(live_${name} PROPERTIES RESOURCE_LOCK live)
         if(name MATCHES "^(hosts|space)")
             set_tests_properties(live_${name} PROPERTIES RESOURCE_LOCK live_hosts COST 100)
+        elseif(name MATCHES "^(mpi|launchers|slurm)")
+            set_tests_properties(live_${name} PROPERTIES RESOURCE_LOCK live_jobs)
         endif()
     endforeach()
     coppice_say("live tests" "${count}" "tests/live")
