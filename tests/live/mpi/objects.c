@@ -53,6 +53,15 @@ static void expect(struct objects *objects, unsigned failed)
     require(bits(group) == failed);
 }
 
+/* Nobody dies before all have seen what they know for themselves. Not by a barrier of MPI, in which others
+ * may still wait for whoever has left it and dies. */
+static void all_have_looked(MPI_Comm comm)
+{
+    int flag = 1;
+    must(COP_Comm_agree(comm, &flag));
+    require(flag == 1);
+}
+
 /* Each handle is refused where it does not belong. */
 static void refuse(MPI_Comm comm)
 {
@@ -83,6 +92,7 @@ int main(int argc, char **argv)
     use(&first, MPI_COMM_WORLD);
     refuse(MPI_COMM_WORLD);
     expect(&first, 0);
+    all_have_looked(MPI_COMM_WORLD);
     if (me == 0)
         raise(SIGKILL);
     expect(&first, 1);
@@ -90,6 +100,7 @@ int main(int argc, char **argv)
     make(&second, less, argv[2]);
     use(&second, less);
     expect(&second, 0);
+    all_have_looked(less);
     if (me == 4)
         raise(SIGKILL);
     expect(&second, 1 << 4);
